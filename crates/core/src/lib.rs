@@ -1,0 +1,2 @@
+//! The rules of Fencelock.
+#![no_std]
