@@ -1,2 +1,64 @@
-//! The rules of Fencelock.
+//! The rules of Fencelock, and nothing else.
+//!
+//! Names, tokens, fencing tokens, ttl, drift, validity, the state of a lease, when to renew, when
+//! to try again, and [`LockTable`]: the executable specification of one store.
+//!
+//! This crate is `no_std + alloc`, has no dependency, and cannot read a clock, draw a random
+//! number or do I/O: the moment is always a parameter (and always the last one), so is chance.
+//! Everything here can therefore be tested at the boundary instant, and simulated.
+//!
+//! ```text
+//!   t0 (sent)        t1 (answered)                          D               store's end
+//!   |-----------------|======= guard is valid ===============|--- drift ------|
+//! ```
 #![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod backoff;
+mod drift;
+mod fencing;
+mod lease;
+mod metadata;
+mod name;
+mod offset;
+mod record;
+mod renewal;
+mod reply;
+mod request;
+mod rules;
+mod table;
+mod time;
+mod token;
+mod ttl;
+
+pub use self::{
+    backoff::{Backoff, Jitter, RetryStrategy},
+    drift::{Drift, min_validity},
+    fencing::{FenceLimit, FencingToken, FencingTokenError},
+    lease::{Lease, LeaseState, LossReason},
+    metadata::{Metadata, MetadataError},
+    name::{LockName, Names, NamesError, ParseNameError},
+    offset::{ClockStep, StoreOffset},
+    record::{Record, RecordState},
+    renewal::RenewalSchedule,
+    reply::{
+        Acquired, Busy, Exchanged, Fence, Forced, Foreign, ForeignKind, Grant, Healed, Holder,
+        Incarnation, Inspection, NotHeld, Novelty, Page, Proof, Raised, Refusal, Released, Renewed,
+        Shortened,
+    },
+    request::{
+        AcquireRequest, Binding, Cursor, ExchangeRequest, ForceReleaseRequest, HealRequest,
+        InspectRequest, ListRequest, ProcessId, RaiseFenceRequest, ReleaseRequest, RenewRequest,
+        Retain, ShortenRequest,
+    },
+    rules::Rules,
+    table::LockTable,
+    time::{Moment, StoreNow, StoreTime},
+    token::{ParseTokenError, Token},
+    ttl::{Ttl, TtlError},
+};

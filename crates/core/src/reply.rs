@@ -1,0 +1,394 @@
+//! What a store answers: one enum for each verb.
+//!
+//! Every one of them is an *answer*: the store looked, and this is what it saw. That it could not
+//! be asked, or that nobody knows what it did, is an error of the store, never one of these.
+
+use alloc::{sync::Arc, vec::Vec};
+use core::{fmt, time::Duration};
+
+use crate::{Cursor, FencingToken, LockName, Metadata, Token};
+
+/// One life of a store: changes when it was restarted or replaced.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Incarnation(Arc<str>);
+
+impl Incarnation {
+    /// Wraps the store's own name for its present life.
+    #[must_use]
+    pub fn new(id: &str) -> Self {
+        Self(Arc::from(id))
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The bytes by which a store knows the holder: our [`Token`] in written form, or whatever another
+/// library wrote. A secret: `Debug` shows the length only.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Proof(Vec<u8>);
+
+impl Proof {
+    /// Wraps the bytes.
+    #[must_use]
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
+        Self(bytes.into())
+    }
+
+    /// The bytes. Never print them.
+    #[must_use]
+    pub fn reveal(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<Token> for Proof {
+    fn from(token: Token) -> Self {
+        Self(token.to_hex().to_vec())
+    }
+}
+
+impl fmt::Debug for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Proof({} bytes)", self.0.len())
+    }
+}
+
+/// Who holds a lock, as far as the store knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// What proves the hold; nothing in an answer to a contender.
+    pub proof: Option<Proof>,
+    /// What the holder said of itself.
+    pub metadata: Metadata,
+    /// The fencing token of the hold, where the store has such.
+    pub fencing_token: Option<FencingToken>,
+    /// How long the lease has left; nothing when it never ends (another tool wrote it so).
+    pub remaining: Option<Duration>,
+}
+
+impl Holder {
+    /// A holder of whom nothing but the remaining time is known.
+    #[must_use]
+    pub fn new(remaining: Option<Duration>) -> Self {
+        Self { proof: None, metadata: Metadata::default(), fencing_token: None, remaining }
+    }
+}
+
+/// Something sits at the key that is not a record this store can read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Foreign {
+    /// The name it sits at.
+    pub name: LockName,
+    /// What it looks like.
+    pub kind: ForeignKind,
+}
+
+impl Foreign {
+    /// A foreign value.
+    #[must_use]
+    pub const fn new(name: LockName, kind: ForeignKind) -> Self {
+        Self { name, kind }
+    }
+}
+
+/// What a foreign value looks like. It is never changed, not even by force.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ForeignKind {
+    /// A string that is not a record.
+    String,
+    /// A value of another type.
+    Type(
+        /// The store's word for the type, such as `hash` or `list`.
+        Arc<str>,
+    ),
+    /// A record of another layout version.
+    Version(
+        /// The version it says it has.
+        Arc<str>,
+    ),
+    /// A held record of another kind of lock.
+    Kind(
+        /// The kind it says it is.
+        Arc<str>,
+    ),
+    /// Something is there, and the store would not say what.
+    Unreadable,
+}
+
+impl fmt::Display for ForeignKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::String => write!(f, "a string that is not a fencelock record"),
+            Self::Type(name) => write!(f, "a value of type {name}"),
+            Self::Version(version) => {
+                write!(f, "a fencelock record of layout version {version}")
+            }
+            Self::Kind(kind) => write!(f, "a fencelock record of kind {kind}"),
+            Self::Unreadable => write!(f, "something unreadable"),
+        }
+    }
+}
+
+/// The answer to an acquire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub enum Acquired {
+    /// All names are ours.
+    Granted(Grant),
+    /// Somebody holds at least one of them.
+    Busy(Busy),
+    /// The request itself was refused; nothing changed.
+    Refused(Refusal),
+    /// Something that is not ours sits at one of the keys.
+    Foreign(Foreign),
+}
+
+/// A lease was granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub struct Grant {
+    /// The fencing token.
+    pub fence: Fence,
+    /// How long the lease had to run when the store executed the request.
+    pub remaining: Duration,
+    /// Whether this request made the grant, or found that an earlier copy of it had.
+    pub novelty: Novelty,
+}
+
+impl Grant {
+    /// A grant.
+    pub const fn new(fence: Fence, remaining: Duration, novelty: Novelty) -> Self {
+        Self { fence, remaining, novelty }
+    }
+}
+
+/// Whether a grant is new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Novelty {
+    /// This request made it.
+    Fresh,
+    /// An earlier copy of this request had made it. Nothing changed.
+    Repeated,
+}
+
+/// The fencing token of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fence {
+    /// The store or dialect has no fencing tokens.
+    None,
+    /// The grant has this one, minted by the store or accepted as proposed.
+    Token(FencingToken),
+    /// The proposed one was not above the record's, which is this. The grant stands; a larger
+    /// token must be written before anybody may use it.
+    Behind(FencingToken),
+}
+
+impl Fence {
+    /// The fencing token that the holder may use.
+    #[must_use]
+    pub const fn token(self) -> Option<FencingToken> {
+        match self {
+            Self::Token(token) => Some(token),
+            Self::None | Self::Behind(_) => None,
+        }
+    }
+}
+
+/// Somebody holds the lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Busy {
+    /// Which of the names.
+    pub name: LockName,
+    /// Who.
+    pub holder: Holder,
+}
+
+impl Busy {
+    /// A busy name.
+    #[must_use]
+    pub const fn new(name: LockName, holder: Holder) -> Self {
+        Self { name, holder }
+    }
+}
+
+/// Why a store refused a request. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It arrived after its deadline.
+    DeadlinePassed,
+    /// The token had a lease here that was released or ended: this is a late copy.
+    TokenRetired,
+    /// The floor or the proposed fencing token is too far ahead of the store's clock.
+    FenceAhead,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::DeadlinePassed => "the request arrived after its deadline",
+            Self::TokenRetired => "the token of the request was used up",
+            Self::FenceAhead => "the fencing token is too far ahead of the store's clock",
+        })
+    }
+}
+
+/// Why a lease is not held any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotHeld {
+    /// There is no record, or a free one that does not remember this token.
+    Absent,
+    /// This token was released.
+    Released,
+    /// The lease of this token had ended; nobody took the lock since.
+    Expired,
+    /// Another token was granted since.
+    Taken,
+    /// Something that is not a record sits at the key.
+    Foreign(ForeignKind),
+}
+
+/// The answer to one renewal of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub enum Renewed {
+    /// It runs for at least the ttl from now.
+    Extended {
+        /// How long it has to run: of several names, the least.
+        remaining: Duration,
+    },
+    /// At least one name is not ours; nothing changed.
+    NotHeld(NotHeld),
+    /// The store could not say for this one, though it answered for others.
+    Unknown,
+}
+
+/// The answer to a shorten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub enum Shortened {
+    /// It runs for at most the ttl from now.
+    Shortened {
+        /// How long it has to run: of several names, the most.
+        remaining: Duration,
+    },
+    /// At least one name is not ours; nothing changed.
+    NotHeld(NotHeld),
+}
+
+/// The answer to a release. For several names, the worst: taken, then expired, then held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+#[must_use]
+pub enum Released {
+    /// It was ours until now (or until an earlier copy of this request); it is free.
+    Held,
+    /// It had ended or vanished before; nobody was granted it since, as far as the store knows.
+    Expired,
+    /// Somebody else was granted it since (or something foreign was written over it).
+    Taken,
+}
+
+/// The answer to an exchange of tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub enum Exchanged {
+    /// The lease belongs to the new token.
+    Granted(Grant),
+    /// The old token does not hold the lock (any more).
+    NotHeld(NotHeld),
+    /// The request itself was refused; nothing changed.
+    Refused(Refusal),
+}
+
+/// The answer to a raise of the fencing token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub enum Raised {
+    /// Every name has it now, written by this token.
+    Raised,
+    /// It is not above the record's, which is this.
+    Behind(FencingToken),
+    /// The token does not hold the lock.
+    NotHeld(NotHeld),
+    /// The request itself was refused; nothing changed.
+    Refused(Refusal),
+}
+
+/// The answer to a heal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub enum Healed {
+    /// Every name is ours: taken now, or found so.
+    Healed,
+    /// Somebody else holds at least one.
+    Busy(Busy),
+    /// The request itself was refused; nothing changed.
+    Refused(Refusal),
+    /// Something that is not ours sits at one of the keys.
+    Foreign(Foreign),
+}
+
+/// The answer to an inspect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub enum Inspection {
+    /// Nobody holds it.
+    Free {
+        /// The highest fencing token that the store still remembers for it.
+        fencing_token: Option<FencingToken>,
+    },
+    /// Somebody holds it.
+    Held(Holder),
+    /// Something that is not a record sits at the key.
+    Foreign(ForeignKind),
+}
+
+/// The answer to a list.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+#[must_use]
+pub struct Page {
+    /// Names that are held, or have a foreign value.
+    pub locks: Vec<(LockName, Inspection)>,
+    /// Where to go on; nothing when this was the last page.
+    pub next: Option<Cursor>,
+}
+
+impl Page {
+    /// A page.
+    pub const fn new(locks: Vec<(LockName, Inspection)>, next: Option<Cursor>) -> Self {
+        Self { locks, next }
+    }
+}
+
+/// The answer to a forced release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub enum Forced {
+    /// It was taken away from this holder.
+    Removed(Holder),
+    /// Nobody held it.
+    WasFree,
+    /// Something that is not a record sits at the key; it was left alone.
+    Foreign(ForeignKind),
+}

@@ -1,0 +1,361 @@
+//! What each verb does to the records of its names: the one place where it is decided in Rust.
+//!
+//! [`LockTable`](crate::LockTable) applies these rules to a map, the embedded file to rows inside a
+//! transaction. The scripts of the Redis store say the same in Lua, and differential tests compare
+//! the two. All checks come before the first change, so a refused request changes nothing.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::{
+    AcquireRequest, Acquired, Busy, ExchangeRequest, Exchanged, Fence, FenceLimit, FencingToken,
+    ForceReleaseRequest, Forced, Grant, HealRequest, Healed, InspectRequest, Inspection, NotHeld,
+    Novelty, RaiseFenceRequest, Raised, Record, RecordState, Refusal, ReleaseRequest, Released,
+    RenewRequest, Renewed, ShortenRequest, Shortened, StoreNow, StoreTime, Token,
+};
+
+/// The rules of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Rules {
+    /// How far ahead of the store's clock a proposed fencing token may be.
+    pub fence_limit: FenceLimit,
+}
+
+/// The records of a request's names, in the order of the names. Forgotten ones are `None`.
+type Records = [Option<Record>];
+
+impl Rules {
+    /// Takes all names or none.
+    pub fn acquire(
+        &self,
+        records: &mut Records,
+        request: &AcquireRequest,
+        now: StoreNow,
+    ) -> Acquired {
+        if let Some(grant) = repeated(records, request.token, now) {
+            return Acquired::Granted(grant);
+        }
+        if let Some(refusal) = refusal(records, request.token, request.deadline, now) {
+            return Acquired::Refused(refusal);
+        }
+        if let Some(index) = first_live(records, now) {
+            return Acquired::Busy(busy(records, index, &request.names, now));
+        }
+        let Some(fence) = self.fence(records, request.floor, request.proposed, now) else {
+            return Acquired::Refused(Refusal::FenceAhead);
+        };
+        let end = now.lease.saturating_add(request.ttl.as_duration());
+        for slot in records.iter_mut() {
+            let previous = slot.as_ref().and_then(|record| record.fencing_token);
+            let fencing_token = match fence {
+                Fence::Token(token) => Some(token),
+                Fence::Behind(_) | Fence::None => previous,
+            };
+            *slot = Some(Record {
+                state: RecordState::Held,
+                token: Some(request.token),
+                fencing_token,
+                fence_by_token: matches!(fence, Fence::Token(_)),
+                end,
+                forget_at: Record::forget_time(end, fencing_token, request.retain, now),
+                metadata: request.metadata.clone(),
+            });
+        }
+        Acquired::Granted(Grant::new(fence, request.ttl.as_duration(), Novelty::Fresh))
+    }
+
+    /// Prolongs a lease; never shortens it and never brings one back.
+    pub fn renew(&self, records: &mut Records, request: &RenewRequest, now: StoreNow) -> Renewed {
+        if let Some(why) = not_held(records, request.token, now) {
+            return Renewed::NotHeld(why);
+        }
+        let end = now.lease.saturating_add(request.ttl.as_duration());
+        let mut remaining = Duration::MAX;
+        for record in records.iter_mut().flatten() {
+            record.end = record.end.max(end);
+            let forget_at =
+                Record::forget_time(record.end, record.fencing_token, request.retain, now);
+            record.forget_at = record.forget_at.max(forget_at);
+            remaining = remaining.min(record.end.saturating_since(now.lease));
+        }
+        Renewed::Extended { remaining }
+    }
+
+    /// Brings the end of a lease nearer; never prolongs it.
+    pub fn shorten(
+        &self,
+        records: &mut Records,
+        request: &ShortenRequest,
+        now: StoreNow,
+    ) -> Shortened {
+        if let Some(why) = not_held(records, request.token, now) {
+            return Shortened::NotHeld(why);
+        }
+        let end = now.lease.saturating_add(request.ttl.as_duration());
+        let mut remaining = Duration::ZERO;
+        for record in records.iter_mut().flatten() {
+            record.end = record.end.min(end);
+            record.forget_at =
+                Record::forget_time(record.end, record.fencing_token, request.retain, now);
+            remaining = remaining.max(record.end.saturating_since(now.lease));
+        }
+        Shortened::Shortened { remaining }
+    }
+
+    /// Frees every name that is still ours.
+    pub fn release(
+        &self,
+        records: &mut Records,
+        request: &ReleaseRequest,
+        now: StoreNow,
+    ) -> Released {
+        let mut worst = Released::Held;
+        for slot in records.iter_mut() {
+            let answer = match slot {
+                Some(record) if record.token == Some(request.token) => match record.state {
+                    RecordState::Held => {
+                        let live = record.is_live(now);
+                        free(record, request.retain, now);
+                        if live { Released::Held } else { Released::Expired }
+                    }
+                    RecordState::Free => Released::Held,
+                },
+                other => match Record::not_held(other.as_ref(), request.token) {
+                    NotHeld::Taken | NotHeld::Foreign(_) => Released::Taken,
+                    _ => Released::Expired,
+                },
+            };
+            worst = worst.max(answer);
+        }
+        worst
+    }
+
+    /// Exchanges the token of a lease: a new grant with a larger fencing token.
+    pub fn exchange_token(
+        &self,
+        records: &mut Records,
+        request: &ExchangeRequest,
+        now: StoreNow,
+    ) -> Exchanged {
+        if let Some(grant) = repeated(records, request.to, now) {
+            return Exchanged::Granted(grant);
+        }
+        if let Some(refusal) = refusal(records, request.to, request.deadline, now) {
+            return Exchanged::Refused(refusal);
+        }
+        if let Some(why) = not_held(records, request.from, now) {
+            return Exchanged::NotHeld(why);
+        }
+        let Some(fence) = self.fence(records, request.floor, None, now) else {
+            return Exchanged::Refused(Refusal::FenceAhead);
+        };
+        let end = now.lease.saturating_add(request.ttl.as_duration());
+        let mut remaining = Duration::MAX;
+        for record in records.iter_mut().flatten() {
+            record.token = Some(request.to);
+            record.fencing_token = fence.token();
+            record.fence_by_token = true;
+            record.end = record.end.max(end);
+            record.forget_at =
+                Record::forget_time(record.end, record.fencing_token, request.retain, now);
+            record.metadata = request.metadata.clone();
+            remaining = remaining.min(record.end.saturating_since(now.lease));
+        }
+        Exchanged::Granted(Grant::new(fence, remaining, Novelty::Fresh))
+    }
+
+    /// Writes a larger fencing token to a lease that we hold.
+    pub fn raise_fence(
+        &self,
+        records: &mut Records,
+        request: &RaiseFenceRequest,
+        now: StoreNow,
+    ) -> Raised {
+        if let Some(why) = not_held(records, request.token, now) {
+            return Raised::NotHeld(why);
+        }
+        if !self.fence_limit.allows(request.fencing_token, now.wall) {
+            return Raised::Refused(Refusal::FenceAhead);
+        }
+        let new = Some(request.fencing_token);
+        for record in records.iter().flatten() {
+            let ours = record.fencing_token == new && record.fence_by_token;
+            if let Some(current) = record.fencing_token.filter(|_| record.fencing_token >= new) {
+                if !ours {
+                    return Raised::Behind(current);
+                }
+            }
+        }
+        for record in records.iter_mut().flatten() {
+            record.fencing_token = new;
+            record.fence_by_token = true;
+            let fence_instant = StoreTime::from_micros(request.fencing_token.as_u64());
+            record.forget_at = record.forget_at.max(fence_instant);
+        }
+        Raised::Raised
+    }
+
+    /// Takes a lease that is provably ours elsewhere, where nobody holds it here.
+    pub fn heal(&self, records: &mut Records, request: &HealRequest, now: StoreNow) -> Healed {
+        let deadline_passed = request.deadline.is_some_and(|deadline| now.lease > deadline);
+        if deadline_passed {
+            return Healed::Refused(Refusal::DeadlinePassed);
+        }
+        let released = |record: &Record| {
+            record.state == RecordState::Free && record.token == Some(request.token)
+        };
+        if records.iter().flatten().any(released) {
+            return Healed::Refused(Refusal::TokenRetired);
+        }
+        let other = |slot: &Option<Record>| {
+            slot.as_ref().is_some_and(|r| r.is_live(now) && r.token != Some(request.token))
+        };
+        if let Some(index) = records.iter().position(other) {
+            return Healed::Busy(busy(records, index, &request.names, now));
+        }
+        let ahead = |token: FencingToken| !self.fence_limit.allows(token, now.wall);
+        if request.fencing_token.is_some_and(ahead) {
+            return Healed::Refused(Refusal::FenceAhead);
+        }
+        for slot in records.iter_mut() {
+            if slot.as_ref().is_some_and(|record| record.is_live_for(request.token, now)) {
+                continue;
+            }
+            let previous = slot.as_ref().and_then(|record| record.fencing_token);
+            let fencing_token = previous.max(request.fencing_token);
+            let end = now.lease.saturating_add(request.ttl.as_duration());
+            *slot = Some(Record {
+                state: RecordState::Held,
+                token: Some(request.token),
+                fencing_token,
+                fence_by_token: request.fencing_token > previous,
+                end,
+                forget_at: Record::forget_time(end, fencing_token, request.retain, now),
+                metadata: request.metadata.clone(),
+            });
+        }
+        Healed::Healed
+    }
+
+    /// Looks at one name.
+    pub fn inspect(
+        &self,
+        record: Option<&Record>,
+        _: &InspectRequest,
+        now: StoreNow,
+    ) -> Inspection {
+        match record {
+            Some(record) if record.is_live(now) => Inspection::Held(record.holder(now)),
+            other => Inspection::Free { fencing_token: other.and_then(|r| r.fencing_token) },
+        }
+    }
+
+    /// Frees a name whoever holds it. The fencing token stays, the token does not: whoever held it
+    /// is told that it expired, not that it released.
+    pub fn force_release(
+        &self,
+        record: &mut Option<Record>,
+        request: &ForceReleaseRequest,
+        now: StoreNow,
+    ) -> Forced {
+        match record {
+            Some(record) if record.is_live(now) => {
+                let holder = record.holder(now);
+                free(record, request.retain, now);
+                record.token = None;
+                record.fence_by_token = false;
+                Forced::Removed(holder)
+            }
+            _ => Forced::WasFree,
+        }
+    }
+
+    /// The fencing token of a new grant; nothing when what the client proposes is too far ahead,
+    /// or the range is used up.
+    fn fence(
+        &self,
+        records: &Records,
+        floor: Option<FencingToken>,
+        proposed: Option<FencingToken>,
+        now: StoreNow,
+    ) -> Option<Fence> {
+        let previous = records.iter().flatten().filter_map(|record| record.fencing_token).max();
+        for token in [floor, proposed].into_iter().flatten() {
+            if !self.fence_limit.allows(token, now.wall) {
+                return None;
+            }
+        }
+        match proposed {
+            None => FencingToken::mint(previous, floor, now.wall).map(Fence::Token),
+            Some(proposed) => match previous.max(floor) {
+                Some(highest) if proposed <= highest => Some(Fence::Behind(highest)),
+                _ => Some(Fence::Token(proposed)),
+            },
+        }
+    }
+}
+
+/// The grant that an earlier copy of this request made, if it still runs on all names.
+fn repeated(records: &Records, token: Token, now: StoreNow) -> Option<Grant> {
+    let mut remaining = Duration::MAX;
+    let mut fence = Fence::None;
+    for record in records {
+        let record = record.as_ref().filter(|record| record.is_live_for(token, now))?;
+        remaining = remaining.min(record.end.saturating_since(now.lease));
+        fence = match (record.fencing_token, record.fence_by_token) {
+            (None, _) => fence,
+            (Some(token), true) => Fence::Token(token),
+            (Some(token), false) => Fence::Behind(token),
+        };
+    }
+    Some(Grant::new(fence, remaining, Novelty::Repeated))
+}
+
+/// Why a request for a new grant must not be carried out at all.
+fn refusal(
+    records: &Records,
+    token: Token,
+    deadline: Option<StoreTime>,
+    now: StoreNow,
+) -> Option<Refusal> {
+    // A token that is known here and does not hold all names has lost or released some of them:
+    // this can only be a late copy of its request.
+    if records.iter().flatten().any(|record| record.token == Some(token)) {
+        return Some(Refusal::TokenRetired);
+    }
+    deadline.filter(|&deadline| now.lease > deadline).map(|_| Refusal::DeadlinePassed)
+}
+
+/// Why the token does not hold all of the names; nothing when it does.
+fn not_held(records: &Records, token: Token, now: StoreNow) -> Option<NotHeld> {
+    records
+        .iter()
+        .find(|record| !record.as_ref().is_some_and(|record| record.is_live_for(token, now)))
+        .map(|record| Record::not_held(record.as_ref(), token))
+}
+
+fn first_live(records: &Records, now: StoreNow) -> Option<usize> {
+    records.iter().position(|record| record.as_ref().is_some_and(|record| record.is_live(now)))
+}
+
+fn busy(records: &Records, index: usize, names: &crate::Names, now: StoreNow) -> Busy {
+    let holder = records[index].as_ref().map(|record| record.holder_for_contender(now));
+    let holder = holder.unwrap_or_else(|| crate::Holder::new(None));
+    Busy::new(names.as_slice()[index].clone(), holder)
+}
+
+fn free(record: &mut Record, retain: crate::Retain, now: StoreNow) {
+    record.state = RecordState::Free;
+    record.end = now.lease;
+    record.forget_at = Record::forget_time(now.lease, record.fencing_token, retain, now);
+    record.metadata = crate::Metadata::default();
+}
+
+/// Collects the records of names from wherever a store keeps them.
+pub(crate) fn gather(
+    names: &crate::Names,
+    mut load: impl FnMut(&crate::LockName) -> Option<Record>,
+    now: StoreNow,
+) -> Vec<Option<Record>> {
+    names.iter().map(|name| load(name).filter(|record| !record.is_forgotten(now))).collect()
+}

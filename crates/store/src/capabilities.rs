@@ -1,0 +1,53 @@
+//! What a store or a dialect can do. Asking for more is `Unsupported`, never silence.
+
+/// What a store can do, as far as it is known before the first answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// The name of the wire format: `native`, `plain`, ...
+    pub dialect: &'static str,
+    /// Grants carry a fencing token; `raise_fence` works.
+    pub fencing: bool,
+    /// The holder's metadata is kept.
+    pub metadata: bool,
+    /// The last released token is remembered, so that a re-sent release is answered `Held` and a
+    /// late copy of an acquire is refused.
+    pub remembers_tokens: bool,
+    /// Replies carry the store's time, and deadlines in it are kept.
+    pub store_time: bool,
+    /// A lease can be bound to processes of this machine.
+    pub binding: bool,
+    /// [`Store::wakeups`](crate::Store::wakeups) works.
+    pub wakeups: bool,
+    /// The most names in one all-or-nothing set.
+    pub max_names: usize,
+}
+
+impl Capabilities {
+    /// A format that can do everything which one store on its own can, by name.
+    #[must_use]
+    pub const fn full(dialect: &'static str) -> Self {
+        Self {
+            dialect,
+            fencing: true,
+            metadata: true,
+            remembers_tokens: true,
+            store_time: true,
+            binding: false,
+            wakeups: false,
+            max_names: fencelock_core::Names::MAX,
+        }
+    }
+
+    /// A format of bare tokens with a ttl, by name.
+    #[must_use]
+    pub const fn bare(dialect: &'static str) -> Self {
+        Self {
+            fencing: false,
+            metadata: false,
+            remembers_tokens: false,
+            store_time: false,
+            ..Self::full(dialect)
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The specification itself as a store: [`LockTable`] behind a mutex and a clock.
+//!
+//! For tests, of this project and of its users. Nothing survives the process, and nobody outside
+//! it can see the locks.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use fencelock_core::{
+    AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
+    Healed, Incarnation, InspectRequest, Inspection, ListRequest, LockName, LockTable, Moment,
+    Names, Page, RaiseFenceRequest, Raised, ReleaseRequest, Released, RenewRequest, Renewed,
+    ShortenRequest, Shortened, StoreNow, StoreTime,
+};
+
+use crate::{
+    BoxFuture, Capabilities, Clock, ManualClock, Outcome, Reply, Store, StoreError, StoreErrorKind,
+    StoreResult, WakeupStream, Wakeups, rt,
+};
+
+/// All locks of one process, in memory. Clones share them.
+#[derive(Clone, Debug)]
+pub struct MemoryStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    table: Mutex<LockTable>,
+    clock: Clock,
+    incarnation: Incarnation,
+    released: rt::sync::broadcast::Sender<LockName>,
+    closed: AtomicBool,
+}
+
+impl MemoryStore {
+    /// How many wakeups a slow subscriber can be behind before it misses some.
+    const WAKEUPS: usize = 1_024;
+
+    /// An empty store on the clock of the system.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::on(Clock::Monotonic)
+    }
+
+    /// An empty store whose time stands still until the clock is moved.
+    #[must_use]
+    pub fn manual(clock: ManualClock) -> Self {
+        Self::on(Clock::Manual(clock))
+    }
+
+    fn on(clock: Clock) -> Self {
+        let (released, _) = rt::sync::broadcast::channel(Self::WAKEUPS);
+        Self {
+            inner: Arc::new(Inner {
+                table: Mutex::new(LockTable::default()),
+                clock,
+                incarnation: Incarnation::new(&rt::fresh_token().reveal()),
+                released,
+                closed: AtomicBool::new(false),
+            }),
+        }
+    }
+
+    /// Works on the table directly: plant a foreign value, delete a record, look at one.
+    pub fn with_table<T>(&self, work: impl FnOnce(&mut LockTable) -> T) -> T {
+        work(&mut self.inner.table())
+    }
+
+    /// What the clocks of the store show. On a manual clock both are that clock's moment.
+    #[must_use]
+    pub fn store_now(&self) -> StoreNow {
+        self.inner.now()
+    }
+
+    fn step<'a, A: Send + 'a>(
+        &'a self,
+        by: Moment,
+        step: impl FnOnce(&mut LockTable, StoreNow) -> A + Send + 'a,
+    ) -> BoxFuture<'a, StoreResult<A>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            inner.check_open()?;
+            if inner.clock.now() >= by {
+                return Err(StoreError::unavailable("no time was left to ask the memory store"));
+            }
+            let mut table = inner.table();
+            let now = inner.now();
+            let answer = step(&mut table, now);
+            drop(table);
+            Ok(Reply::new(answer).at(now.lease).of(Some(inner.incarnation.clone())))
+        })
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Inner {
+    fn table(&self) -> MutexGuard<'_, LockTable> {
+        // A panic in a test's own work on the table must not hide behind a second one.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> StoreNow {
+        let lease = StoreTime::from_micros(self.clock.now().as_nanos() / 1_000);
+        match self.clock {
+            Clock::Manual(_) => StoreNow::same(lease),
+            Clock::Boottime | Clock::Monotonic => StoreNow { lease, wall: rt::wall_now() },
+        }
+    }
+
+    fn check_open(&self) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Acquire) {
+            let message = "the memory store was closed";
+            return Err(StoreError::new(StoreErrorKind::Closed, Outcome::NotDone, message));
+        }
+        Ok(())
+    }
+
+    fn announce(&self, names: &Names) {
+        for name in names {
+            // Nobody listening is no fault.
+            let _ = self.released.send(name.clone());
+        }
+    }
+}
+
+impl fmt::Display for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "memory:")
+    }
+}
+
+impl Store for MemoryStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { wakeups: true, ..Capabilities::full("native") }
+    }
+
+    fn clock(&self) -> Clock {
+        self.inner.clock.clone()
+    }
+
+    fn connect(&self, by: Moment) -> BoxFuture<'_, StoreResult<()>> {
+        self.step(by, |_, _| ())
+    }
+
+    fn acquire<'a>(
+        &'a self,
+        request: &'a AcquireRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Acquired>> {
+        self.step(by, |table, now| table.acquire(request, now))
+    }
+
+    fn renew<'a>(
+        &'a self,
+        batch: &'a [RenewRequest],
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Vec<Renewed>>> {
+        if batch.len() > RenewRequest::MAX_BATCH {
+            return Box::pin(async { Err(StoreError::unsupported("a batch of too many leases")) });
+        }
+        self.step(by, |table, now| table.renew(batch, now))
+    }
+
+    fn shorten<'a>(
+        &'a self,
+        request: &'a ShortenRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Shortened>> {
+        self.step(by, |table, now| table.shorten(request, now))
+    }
+
+    fn release<'a>(
+        &'a self,
+        request: &'a ReleaseRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Released>> {
+        self.step(by, |table, now| {
+            let answer = table.release(request, now);
+            self.inner.announce(&request.names);
+            answer
+        })
+    }
+
+    fn exchange_token<'a>(
+        &'a self,
+        request: &'a ExchangeRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Exchanged>> {
+        self.step(by, |table, now| table.exchange_token(request, now))
+    }
+
+    fn raise_fence<'a>(
+        &'a self,
+        request: &'a RaiseFenceRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Raised>> {
+        self.step(by, |table, now| table.raise_fence(request, now))
+    }
+
+    fn heal<'a>(
+        &'a self,
+        request: &'a HealRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Healed>> {
+        self.step(by, |table, now| table.heal(request, now))
+    }
+
+    fn inspect<'a>(
+        &'a self,
+        request: &'a InspectRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Inspection>> {
+        self.step(by, |table, now| table.inspect(request, now))
+    }
+
+    fn list<'a>(
+        &'a self,
+        request: &'a ListRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Page>> {
+        self.step(by, |table, now| table.list(request, now))
+    }
+
+    fn force_release<'a>(
+        &'a self,
+        request: &'a ForceReleaseRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Forced>> {
+        self.step(by, |table, now| {
+            let answer = table.force_release(request, now);
+            self.inner.announce(&Names::one(request.name.clone()));
+            answer
+        })
+    }
+
+    fn wakeups<'a>(
+        &'a self,
+        names: &'a Names,
+        _by: Moment,
+    ) -> BoxFuture<'a, Result<Wakeups, StoreError>> {
+        Box::pin(async move {
+            self.inner.check_open()?;
+            let receiver = self.inner.released.subscribe();
+            Ok(Box::new(MemoryWakeups { names: names.clone(), receiver }) as Wakeups)
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.inner.closed.store(true, Ordering::Release);
+        Box::pin(async {})
+    }
+}
+
+struct MemoryWakeups {
+    names: Names,
+    receiver: rt::sync::broadcast::Receiver<LockName>,
+}
+
+impl WakeupStream for MemoryWakeups {
+    fn next(&mut self) -> BoxFuture<'_, Result<LockName, StoreError>> {
+        Box::pin(async move {
+            loop {
+                match self.receiver.recv().await {
+                    Ok(name) if self.names.as_slice().binary_search(&name).is_ok() => {
+                        return Ok(name);
+                    }
+                    Ok(_) => {}
+                    Err(_) => return Err(StoreError::unavailable("wakeups were missed")),
+                }
+            }
+        })
+    }
+}

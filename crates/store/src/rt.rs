@@ -1,0 +1,151 @@
+//! The only file of the library that knows the async runtime, reads clocks and draws random
+//! numbers.
+//!
+//! Everything else asks here, so that another runtime, or a simulated one, is a change of one file.
+
+use std::{cell::RefCell, future::Future, thread, time::Duration};
+
+use fencelock_core::{Moment, StoreTime, Token};
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// Channels and signals between tasks.
+pub mod sync {
+    pub use tokio::sync::{Mutex, Notify, OnceCell, broadcast, mpsc, oneshot, watch};
+}
+
+pub use tokio::{pin, select, task_local};
+
+/// Now, on the clock that runs during suspend.
+#[must_use]
+pub fn boottime_now() -> Moment {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let clock = ClockId::Boottime;
+    // Elsewhere the monotonic clock already counts suspended time, or nothing does.
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let clock = ClockId::Monotonic;
+    Moment::from_nanos(nanos(clock_gettime(clock)))
+}
+
+/// Now, on the clock that stands still during suspend.
+#[must_use]
+pub fn monotonic_now() -> Moment {
+    Moment::from_nanos(nanos(clock_gettime(ClockId::Monotonic)))
+}
+
+/// Now, on the wall clock, in microseconds since 1970. It may be stepped: only for fencing tokens
+/// and for people.
+#[must_use]
+pub fn wall_now() -> StoreTime {
+    StoreTime::from_micros(nanos(clock_gettime(ClockId::Realtime)) / 1_000)
+}
+
+fn nanos(time: Timespec) -> u64 {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let rest = u64::try_from(time.tv_nsec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
+}
+
+/// Sleeps on the runtime's timer.
+pub async fn sleep(span: Duration) {
+    tokio::time::sleep(span).await;
+}
+
+/// Lets other tasks of the runtime go first.
+pub async fn yield_now() {
+    tokio::task::yield_now().await;
+}
+
+/// Runs a future for at most a span; `None` when that was too short.
+pub async fn timeout<F: Future>(span: Duration, future: F) -> Option<F::Output> {
+    tokio::time::timeout(span, future).await.ok()
+}
+
+/// Runs a future until another ends; `None` when the other was first.
+pub async fn first<F: Future>(future: F, other: impl Future<Output = ()>) -> Option<F::Output> {
+    tokio::select! {
+        biased;
+        output = future => Some(output),
+        () = other => None,
+    }
+}
+
+/// Starts a task in the runtime of the caller. Outside a runtime it returns `false` and the future
+/// is dropped.
+pub fn try_spawn(future: impl Future<Output = ()> + Send + 'static) -> bool {
+    match tokio::runtime::Handle::try_current() {
+        Ok(handle) => {
+            handle.spawn(future);
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+/// Runs a blocking step on the runtime's threads for such; `None` when the runtime shuts down or
+/// the step panicked.
+pub async fn blocking<T: Send + 'static>(step: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(step).await.ok()
+}
+
+/// Which runtime the caller is in; nothing outside of one.
+#[must_use]
+pub fn runtime_id() -> Option<tokio::runtime::Id> {
+    tokio::runtime::Handle::try_current().ok().map(|handle| handle.id())
+}
+
+/// Names a runtime.
+pub type RuntimeId = tokio::runtime::Id;
+
+/// Starts a named thread with a runtime of its own, which runs one future to its end.
+///
+/// # Errors
+/// When the system gives no thread, or no runtime.
+pub fn spawn_thread(
+    name: &str,
+    future: impl FnOnce() -> std::pin::Pin<Box<dyn Future<Output = ()>>> + Send + 'static,
+) -> std::io::Result<thread::JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    thread::Builder::new().name(name.to_owned()).spawn(move || runtime.block_on(future()))
+}
+
+/// A fresh token.
+///
+/// Drawn from a generator of the ChaCha family that each thread seeds from the operating system,
+/// and seeds again after a fork, so that no two processes ever share a stream.
+#[must_use]
+pub fn fresh_token() -> Token {
+    let mut bytes = [0; Token::BYTES];
+    with_generator(|generator| generator.fill_bytes(&mut bytes));
+    Token::from_bytes(bytes)
+}
+
+/// A random number for jitter.
+#[must_use]
+pub fn chance() -> u32 {
+    with_generator(|generator| generator.next_u32())
+}
+
+fn with_generator<T>(draw: impl FnOnce(&mut StdRng) -> T) -> T {
+    thread_local! {
+        static GENERATOR: RefCell<Option<(u32, StdRng)>> = const { RefCell::new(None) };
+    }
+    GENERATOR.with_borrow_mut(|slot| {
+        let process = std::process::id();
+        match slot {
+            Some((owner, generator)) if *owner == process => draw(generator),
+            _ => {
+                let (_, generator) = slot.insert((process, seeded()));
+                draw(generator)
+            }
+        }
+    })
+}
+
+fn seeded() -> StdRng {
+    let mut seed = [0; 32];
+    // Without randomness there are no secrets, and a lock whose token can be guessed is no lock.
+    #[allow(clippy::expect_used)]
+    getrandom::fill(&mut seed).expect("the operating system gives random bytes");
+    StdRng::from_seed(seed)
+}
