@@ -1,0 +1,1 @@
+//! Nothing to import: the checks are this package's tests.
