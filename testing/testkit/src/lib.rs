@@ -1,1 +1,19 @@
-//! Under construction.
+//! What the tests of Fencelock are made of: real servers, clocks that move, a network that fails,
+//! processes that die, and a witness that stands outside of every lock store.
+//!
+//! Everything here panics with a sentence instead of returning errors: a test has nothing better
+//! to do with a broken bench. It depends on no other crate of the workspace, so that no bug of
+//! theirs can hide in it, and it needs Linux (`/proc`, `PDEATHSIG`, `LD_PRELOAD`).
+#![deny(unsafe_code)]
+
+pub mod clock;
+pub mod monitor;
+pub mod port;
+pub mod process;
+pub mod redis;
+mod sys;
+
+pub use clock::ServerClock;
+pub use monitor::{Monitor, Seen};
+pub use process::{eventually, process_exists};
+pub use redis::{Persistence, RedisServer, RedisServerBuilder};
