@@ -6,14 +6,18 @@
 //! theirs can hide in it, and it needs Linux (`/proc`, `PDEATHSIG`, `LD_PRELOAD`).
 #![deny(unsafe_code)]
 
+mod acceptor;
 pub mod clock;
 pub mod monitor;
 pub mod port;
 pub mod process;
+pub mod proxy;
 pub mod redis;
+mod resp;
 mod sys;
 
 pub use clock::ServerClock;
 pub use monitor::{Monitor, Seen};
-pub use process::{eventually, process_exists};
+pub use process::{Process, eventually, process_exists};
+pub use proxy::Proxy;
 pub use redis::{Persistence, RedisServer, RedisServerBuilder};

@@ -22,7 +22,7 @@ const PORT_MIN: u16 = 10_240;
 #[must_use = "dropping the value gives the port back"]
 pub struct ReservedPort {
     port: u16,
-    _lock: File,
+    lock: File,
 }
 
 impl ReservedPort {
@@ -55,13 +55,20 @@ impl ReservedPort {
             .unwrap_or_else(|e| panic!("cannot open {}: {e}", path.display()));
         lock.try_lock().ok()?;
         TcpListener::bind(("127.0.0.1", port)).ok()?;
-        Some(Self { port, _lock: lock })
+        Some(Self { port, lock })
     }
 
     /// The number.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+}
+
+impl Drop for ReservedPort {
+    fn drop(&mut self) {
+        // Explicitly: a child that another thread is just forking may still share the descriptor.
+        let _ = self.lock.unlock();
     }
 }
 
