@@ -8,6 +8,7 @@
 
 mod acceptor;
 pub mod clock;
+pub mod fake;
 pub mod monitor;
 pub mod port;
 pub mod process;
@@ -15,9 +16,12 @@ pub mod proxy;
 pub mod redis;
 mod resp;
 mod sys;
+pub mod witness;
 
 pub use clock::ServerClock;
+pub use fake::{FakeServer, Reply};
 pub use monitor::{Monitor, Seen};
 pub use process::{Process, eventually, process_exists};
 pub use proxy::Proxy;
 pub use redis::{Persistence, RedisServer, RedisServerBuilder};
+pub use witness::Witness;
