@@ -4,9 +4,8 @@
 //! the test: on drop, and by the kernel's hand if the test process is killed. It has a user
 //! `testkit` with all rights, so that assertions work whatever a test does to the other users.
 
-use std::ffi::OsStr;
-use std::fmt::Write as _;
-use std::os::unix::fs::PermissionsExt;
+mod builder;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -20,11 +19,10 @@ use crate::monitor::Monitor;
 use crate::port::{ReservedPort, random};
 use crate::process::{self, Signal, eventually, spawn_tied};
 
+pub use builder::{Persistence, RedisServerBuilder};
+
 /// The bound of a start; a starved machine needs seconds, an idle one 20 ms.
 const START_WITHIN: Duration = Duration::from_secs(30);
-
-/// Ports tried before giving up; each can only be lost to a process outside of the testkit.
-const START_ATTEMPTS_MAX: u32 = 5;
 
 /// The bound of one connection or reply on the testkit's own connections.
 const REPLY_WITHIN: Duration = Duration::from_secs(10);
@@ -33,111 +31,6 @@ const REPLY_WITHIN: Duration = Duration::from_secs(10);
 const SOCKET_DIRECTORY_LEN_MAX: usize = 80;
 
 const ADMIN: &str = "testkit";
-
-/// What a server keeps on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Persistence {
-    /// Nothing: a restart is empty.
-    #[default]
-    None,
-    /// Every write, synced before its reply.
-    Aof,
-    /// A snapshot on a clean stop (and on `SAVE`); a kill loses what came since.
-    Rdb,
-}
-
-/// Settings of a server to start.
-#[derive(Debug, Default)]
-#[must_use = "nothing runs until `start`"]
-pub struct RedisServerBuilder {
-    persistence: Persistence,
-    movable_clock: bool,
-    password: Option<String>,
-    lines: Vec<String>,
-    port: Option<u16>,
-}
-
-impl RedisServerBuilder {
-    /// What survives a restart.
-    pub fn persistence(mut self, persistence: Persistence) -> Self {
-        self.persistence = persistence;
-        self
-    }
-
-    /// Gives the server a wall clock the test can move, see [`RedisServer::clock`].
-    pub fn clock(mut self) -> Self {
-        self.movable_clock = true;
-        self
-    }
-
-    /// Appends one line to the configuration file; the value is written as it is, so quote it
-    /// where the server wants quotes.
-    pub fn config(mut self, key: &str, value: &str) -> Self {
-        self.lines.push(format!("{key} {value}"));
-        self
-    }
-
-    /// Adds a user, with rules as in `ACL SETUSER`: `on >secret ~fencelock:* +@all -eval`.
-    pub fn acl_user(self, name: &str, rules: &str) -> Self {
-        self.config("user", &format!("{name} {rules}"))
-    }
-
-    /// The password of the default user.
-    pub fn password(mut self, password: &str) -> Self {
-        self.password = Some(password.to_owned());
-        self
-    }
-
-    /// Takes this port instead of a drawn one.
-    pub fn port(mut self, port: u16) -> Self {
-        self.port = Some(port);
-        self
-    }
-
-    /// Starts the server and waits until it answers.
-    ///
-    /// # Panics
-    ///
-    /// When no server is installed, or it does not start; with its log.
-    pub fn start(self) -> RedisServer {
-        let binary = find_server();
-        for _ in 1..START_ATTEMPTS_MAX {
-            match RedisServer::try_start(&self, &binary) {
-                Ok(server) => return server,
-                Err(NotStarted::PortTaken(_)) if self.port.is_none() => {}
-                Err(NotStarted::PortTaken(log) | NotStarted::Broken(log)) => {
-                    panic!("{} did not start: {log}", binary.display())
-                }
-            }
-        }
-        panic!("{} lost its port {START_ATTEMPTS_MAX} times in a row", binary.display());
-    }
-
-    fn configuration(&self, directory: &Path, port: u16, admin_password: &str) -> String {
-        let shown = directory.display();
-        let mut text = format!(
-            "bind 127.0.0.1\nport {port}\nunixsocket {shown}/redis.sock\ndir {shown}\n\
-             daemonize no\nlogfile {shown}/redis.log\n\
-             user {ADMIN} on >{admin_password} ~* &* +@all\n"
-        );
-        // A snapshot is made by the stop itself as soon as any save point exists; this one never
-        // comes by itself.
-        text.push_str(match self.persistence {
-            Persistence::None => "save \"\"\nappendonly no\n",
-            Persistence::Aof => "save \"\"\nappendonly yes\nappendfsync always\n",
-            Persistence::Rdb => "save 2000000 2000000000\nappendonly no\n",
-        });
-        if let Some(password) = &self.password {
-            let _ = writeln!(text, "requirepass {password}");
-        }
-        for line in &self.lines {
-            text.push_str(line);
-            text.push('\n');
-        }
-        text
-    }
-}
 
 /// A running server, or one that a test has killed and may restart.
 #[derive(Debug)]
@@ -451,26 +344,4 @@ fn directory() -> TempDir {
         .prefix("fencelock-redis-")
         .tempdir_in(&short)
         .unwrap_or_else(|e| panic!("cannot create a directory in {}: {e}", short.display()))
-}
-
-fn find_server() -> PathBuf {
-    if let Some(named) = std::env::var_os("FENCELOCK_REDIS_SERVER") {
-        return PathBuf::from(named);
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    find_on_path(&path).unwrap_or_else(|| {
-        panic!(
-            "no redis-server or valkey-server on PATH: run testing/install, \
-             or name one in FENCELOCK_REDIS_SERVER"
-        )
-    })
-}
-
-fn find_on_path(path: &OsStr) -> Option<PathBuf> {
-    ["redis-server", "valkey-server"].iter().find_map(|name| {
-        std::env::split_paths(path).map(|directory| directory.join(name)).find(|candidate| {
-            std::fs::metadata(candidate)
-                .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-        })
-    })
 }

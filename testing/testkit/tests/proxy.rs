@@ -24,7 +24,7 @@ fn client(proxy: &Proxy) -> Connection {
 }
 
 fn try_client(proxy: &Proxy) -> redis::RedisResult<Connection> {
-    redis::Client::open(proxy.url())?.get_connection_with_timeout(Duration::from_millis(500))
+    redis::Client::open(proxy.url())?.get_connection_with_timeout(SOON)
 }
 
 fn incr(connection: &mut Connection, key: &str) -> redis::RedisResult<i64> {
@@ -276,6 +276,9 @@ fn a_held_request_is_overtaken_and_executed_after_its_client_has_left() {
     let (server, proxy) = bench();
     let mut raw = Raw::connect(&proxy);
     proxy.hold_requests();
+    // The set-up of a connection is not held.
+    raw.send("SELECT 0\r\n");
+    raw.expect("+OK\r\n");
     raw.send("SET k late\r\n");
     proxy.wait_for_held_requests(1);
     drop(raw);
@@ -363,6 +366,18 @@ fn pushes_and_messages_do_not_count_as_replies() {
     raw.expect(">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n");
     raw.send("INCR k\r\n");
     raw.expect(":3\r\n");
+    // A push that comes while a reply is awaited is not taken for it.
+    proxy.swallow_next_replies(1);
+    raw.send("BLPOP list 0\r\n");
+    eventually(SOON, "the pop blocks", || {
+        let info: String =
+            redis::cmd("INFO").arg("clients").query(&mut server.connect()).expect("answered");
+        info.contains("blocked_clients:1")
+    });
+    publish();
+    raw.expect(">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n");
+    server.cli(&["LPUSH", "list", "v"]);
+    raw.expect_silence();
     // RESP2: confirmations and messages are arrays.
     let mut old = Raw::connect(&proxy);
     old.send("SUBSCRIBE c d\r\n");
