@@ -2,32 +2,35 @@
 --
 -- KEYS  the keys of the names, sorted, none twice
 -- ARGV  1 nonce      32 hexadecimal digits
---       2 retain_ms  decimal: how long the fencing token and the nonce are kept; '0': as short as is safe
+--       2 retain_ms  decimal: how long the fencing token and the nonce are kept; absent: as short as is
+--                    safe, so the key goes now unless its fencing token is ahead of the clock
 --
--- The record is described in acquire.lua. What is kept after a release is its first 54 bytes, free.
+-- The record is described in acquire.lua.
 --
--- Reply, one string: server time in us (16 digits), then one letter for each key, in their order:
---   r  released: by this call, or by an earlier one whose record is still kept
---   x  expired: it was this nonce's, but the lease had ended (freed all the same); or no lease is there
---   t  taken: another nonce has it; nothing changed
---   f  not a record this script knows; nothing changed
+-- Reply, one string: server time in us (16 digits), then for each key, in their order, one letter and
+-- what belongs to it:
+--   r token(16) stamp_us(16) ttl_ms(8)  released now; if that lease ended before the server time, it had
+--                                       expired, but nobody else had taken the lock
+--   a                                   already released by this nonce: the record is still kept
+--   x                                   no lease is there: expired, or released and not kept
+--   t                                   taken: another nonce has it; nothing changed
+--   f                                   not a record this script knows; nothing changed
 --
--- Atomic: all of it. Every key is read before the first write. Works when the server is out of memory.
+-- Atomic: all of it. Every key is read before the first write. Works when the server is out of memory:
+-- DEL and PEXPIRE are allowed then, and after a PEXPIRE in the same script SET is too.
 
 local nonce, retain = ARGV[1], ARGV[2]
-local sub = string.sub
+local sub, find = string.sub, string.find
 
-local time = redis.call('TIME')
-local seconds, micros = time[1], time[2]
-local now = #seconds == 10 and #micros == 6 and seconds .. micros
-  or string.format('%010d%06d', seconds, micros)
+if #nonce ~= 32 then
+  return redis.error_reply('ERR fencelock: malformed nonce')
+end
 
-local held, freed = 'fl1mh' .. nonce, 'fl1mf' .. nonce
-
+-- Only the table of an error has `err`; for a string it is nil.
 local records = {}
 for i = 1, #KEYS do
   local record = redis.pcall('GET', KEYS[i])
-  if type(record) == 'table' then
+  if record and record.err then
     if sub(record.err, 1, 9) ~= 'WRONGTYPE' then
       return record
     end
@@ -36,43 +39,47 @@ for i = 1, #KEYS do
   records[i] = record
 end
 
+local time = redis.call('TIME')
+local seconds, micros = time[1], time[2]
+local now = #seconds == 10 and #micros == 6 and seconds .. micros
+  or string.format('%010d%06d', seconds, micros)
+
+local held = 'fl1mh' .. nonce
 local reply = now
 for i = 1, #KEYS do
   local record = records[i]
   local owner = record and sub(record, 1, 37)
-  local answer = 'f'
   if not record then
-    answer = 'x'
+    reply = reply .. 'x'
   elseif owner == held and #record >= 78 then
-    local token = sub(record, 39, 54)
-    if token < now and retain == '0' then
+    -- Begins with the fencing token, so it is less than `now` exactly if the fencing token is.
+    local lease = sub(record, 39, 78)
+    if lease < now and not retain then
       redis.call('DEL', KEYS[i])
     else
       -- The key outlives `retain`, and the instant that equals its fencing token.
-      local life = retain
-      if token >= now then
-        local until_token = math.ceil((token - now) / 1000) + 1
+      local life = retain or '1'
+      if lease >= now then
+        local until_token = math.ceil((sub(lease, 1, 16) - now) / 1000) + 1
         if until_token > tonumber(life) then
           life = string.format('%.0f', until_token)
         end
       end
-      local free = freed .. sub(record, 38, 54)
-      local done = redis.pcall('SET', KEYS[i], free, 'PX', life)
-      if done.err then
-        -- Out of memory refuses a SET, but not a PEXPIRE, nor any write that follows one.
+      local free = 'fl1mf' .. sub(record, 6, 54)
+      if redis.pcall('SET', KEYS[i], free, 'PX', life).err then
         redis.call('PEXPIRE', KEYS[i], life)
         redis.call('SET', KEYS[i], free, 'PX', life)
       end
     end
-    local lease_end = sub(record, 55, 70) + sub(record, 71, 78) * 1000
-    answer = lease_end > tonumber(now) and 'r' or 'x'
-  elseif owner == freed then
-    answer = 'r'
-  elseif sub(record, 1, 5) == 'fl1mh' then
-    answer = 't'
-  elseif sub(record, 1, 3) == 'fl1' and sub(record, 5, 5) == 'f' then
-    answer = 'x'
+    reply = reply .. 'r' .. lease
+  elseif owner == 'fl1mf' .. nonce then
+    reply = reply .. 'a'
+  elseif find(owner, '^fl1%lf') then
+    reply = reply .. 'x'
+  elseif find(owner, '^fl1mh') then
+    reply = reply .. 't'
+  else
+    reply = reply .. 'f'
   end
-  reply = reply .. answer
 end
 return reply

@@ -29,11 +29,14 @@ pub enum Shape {
         /// Whether the SET also says what was there.
         get: bool,
     },
-    /// One argument each.
+    /// One argument for each value, all of them always sent.
     Listed,
-    /// Everything but the life of the key in one argument.
-    Packed,
-    /// As `Listed`, with the nonce as 16 bytes in place of 32 digits.
+    /// Arguments as they are stored, what is seldom needed last or absent.
+    Joined {
+        /// Whether the caller says that a retained record is to be expected.
+        expect: bool,
+    },
+    /// As `Joined`, with the nonce as 16 bytes in place of 32 digits.
     RawNonce,
 }
 
@@ -105,21 +108,26 @@ impl Candidate {
         };
         let mut eval = evalsha(&self.acquire, keys);
         match self.shape {
-            Shape::Packed => {
-                let (nonce, metadata) = (hex(nonce), &self.metadata);
-                eval.arg(format!("{nonce}{TTL_MS:08}{DEADLINE_US}{FLOOR}{metadata}")).arg(life);
-            }
-            Shape::RawNonce => {
-                eval.arg(&nonce.to_be_bytes()[..]).arg(format!("{TTL_MS:08}")).arg(life);
-                eval.arg(DEADLINE_US).arg(FLOOR).arg(AHEAD_US).arg(&self.metadata);
-            }
-            Shape::Listed | Shape::Plain { .. } => {
+            Shape::Listed => {
                 eval.arg(hex(nonce)).arg(format!("{TTL_MS:08}")).arg(life);
                 eval.arg(DEADLINE_US).arg(FLOOR).arg(AHEAD_US).arg(&self.metadata);
+                eval.arg(format!("{pad:08}"));
             }
-        }
-        if self.name.starts_with("B ") {
-            eval.arg(format!("{pad:08}"));
+            Shape::Joined { expect } => {
+                eval.arg(hex(nonce)).arg(life).arg(format!("{TTL_MS:08}{}", self.metadata));
+                eval.arg(DEADLINE_US);
+                if expect && self.retain == Retain::Token {
+                    eval.arg("1");
+                }
+            }
+            Shape::RawNonce => {
+                eval.arg(&nonce.to_be_bytes()[..]).arg(life);
+                eval.arg(format!("{TTL_MS:08}{}", self.metadata)).arg(DEADLINE_US);
+                if self.retain == Retain::Token {
+                    eval.arg("1");
+                }
+            }
+            Shape::Plain { .. } => {}
         }
         eval
     }
@@ -130,13 +138,17 @@ impl Candidate {
         let mut eval = evalsha(&self.release, keys);
         match self.shape {
             Shape::RawNonce => eval.arg(&nonce.to_be_bytes()[..]),
-            Shape::Plain { .. } | Shape::Listed | Shape::Packed => eval.arg(hex(nonce)),
+            Shape::Plain { .. } | Shape::Listed | Shape::Joined { .. } => eval.arg(hex(nonce)),
         };
-        if !matches!(self.shape, Shape::Plain { .. }) {
-            eval.arg(match self.retain {
-                Retain::Nothing => 0,
-                Retain::Token => RETAIN_MS,
-            });
+        match (self.shape, self.retain) {
+            (Shape::Plain { .. }, _) => {}
+            (_, Retain::Token) => {
+                eval.arg(RETAIN_MS);
+            }
+            (Shape::Listed, Retain::Nothing) => {
+                eval.arg(0);
+            }
+            (Shape::Joined { .. } | Shape::RawNonce, Retain::Nothing) => {}
         }
         eval
     }
@@ -201,7 +213,7 @@ fn plain(name: &'static str, get: bool) -> Sources {
 fn native() -> Result<Vec<Sources>, Box<dyn Error>> {
     let chosen = Sources {
         name: "D chosen: string, stamp + ttl",
-        shape: Shape::Listed,
+        shape: Shape::Joined { expect: true },
         acquire: include_str!("../scripts/acquire.lua").to_owned(),
         release: include_str!("../scripts/release.lua").to_owned(),
         renew: include_str!("../scripts/renew.lua").to_owned(),
@@ -209,6 +221,7 @@ fn native() -> Result<Vec<Sources>, Box<dyn Error>> {
     };
     let layout = |name, acquire: &str, release: &str, renew: &str| Sources {
         name,
+        shape: Shape::Listed,
         acquire: acquire.to_owned(),
         release: release.to_owned(),
         renew: renew.to_owned(),
@@ -244,8 +257,11 @@ const GRANTED: &str = "return now .. 'g' .. token";
 
 fn variants(chosen: &Sources) -> Result<Vec<Sources>, Box<dyn Error>> {
     let variant = |name| Sources { name, ..chosen.clone() };
-    let mut get_first = variant("D, GET first, then SET");
-    exchange(&mut get_first.acquire, "#KEYS == 1 and token == now", "false")?;
+    let mut get_first = variant("D, always GET first");
+    exchange(&mut get_first.acquire, "ARGV[5] ~= '1'", "false")?;
+
+    let set_first =
+        Sources { shape: Shape::Joined { expect: false }, ..variant("D, always SET NX GET first") };
 
     let mut format = variant("D, time by string.format");
     exchange(&mut format.acquire, TIME_BY_CONCATENATION, "")?;
@@ -255,29 +271,19 @@ fn variants(chosen: &Sources) -> Result<Vec<Sources>, Box<dyn Error>> {
     exchange(&mut array.acquire, GRANTED, "return {'g', now, token}")?;
     exchange(&mut array.release, "return reply", "return {reply, now}")?;
 
-    let mut numbers = variant("D, compare as numbers");
-    exchange(&mut numbers.acquire, "now > ARGV[4]", "tonumber(now) > tonumber(ARGV[4])")?;
-    exchange(&mut numbers.acquire, "floor >= now", "tonumber(floor) >= tonumber(now)")?;
-    exchange(&mut numbers.acquire, "previous >= token", "tonumber(previous) >= tonumber(token)")?;
+    let mut no_time = variant("D, release without TIME (breaks a rule)");
     exchange(
-        &mut numbers.release,
-        "token < now and retain == '0'",
-        "retain == '0' and tonumber(token) < tonumber(now)",
+        &mut no_time.release,
+        "redis.call('TIME')",
+        "{sub(records[1] or '', 55, 64), '999999'}",
     )?;
-    exchange(&mut numbers.release, "token >= now", "tonumber(token) >= tonumber(now)")?;
 
-    let mut packed = Sources { shape: Shape::Packed, ..variant("D, 2 arguments in place of 7") };
+    let mut judged = variant("D, release judges expiry itself");
     exchange(
-        &mut packed.acquire,
-        "local nonce, ttl, life, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[5]\n\
-         local sub, format = string.sub, string.format",
-        "local sub, format = string.sub, string.format\n\
-         local packed, life = ARGV[1], ARGV[2]\n\
-         local nonce, ttl, floor = sub(packed, 1, 32), sub(packed, 33, 40), sub(packed, 57, 72)",
+        &mut judged.release,
+        "reply = reply .. 'r' .. lease",
+        "reply = reply .. (sub(lease, 17, 32) + sub(lease, 33) * 1000 > tonumber(now) and 'r' or 'x')",
     )?;
-    exchange(&mut packed.acquire, "ARGV[4]", "sub(packed, 41, 56)")?;
-    exchange(&mut packed.acquire, "ARGV[6]", "'10000000'")?;
-    exchange(&mut packed.acquire, "ARGV[7]", "sub(packed, 73)")?;
 
     let raw = Sources {
         shape: Shape::RawNonce,
@@ -287,7 +293,7 @@ fn variants(chosen: &Sources) -> Result<Vec<Sources>, Box<dyn Error>> {
     };
     let bare = Sources { metadata_bytes: 0, ..variant("D, no metadata") };
     let full = Sources { metadata_bytes: 1024, ..variant("D, 1 KiB of metadata") };
-    Ok(vec![get_first, format, array, numbers, packed, raw, bare, full])
+    Ok(vec![get_first, set_first, format, array, no_time, judged, raw, bare, full])
 }
 
 fn exchange(script: &mut String, from: &str, to: &str) -> Result<(), Box<dyn Error>> {
