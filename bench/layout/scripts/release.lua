@@ -74,9 +74,9 @@ for i = 1, #KEYS do
     reply = reply .. 'r' .. lease
   elseif owner == 'fl1mf' .. nonce then
     reply = reply .. 'a'
-  elseif find(owner, '^fl1%lf') then
+  elseif #record >= 54 and find(owner, '^fl1%lf') then
     reply = reply .. 'x'
-  elseif find(owner, '^fl1mh') then
+  elseif #record >= 78 and find(owner, '^fl1mh') then
     reply = reply .. 't'
   else
     reply = reply .. 'f'

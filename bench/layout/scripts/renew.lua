@@ -48,7 +48,7 @@ for i = 1, #KEYS do
     local answer = 'f'
     if sub(record, 1, 5) == 'fl1mh' and #record >= 78 then
       answer = 't'
-    elseif sub(record, 1, 3) == 'fl1' and sub(record, 5, 5) == 'f' then
+    elseif #record >= 54 and string.find(record, '^fl1%lf') then
       answer = 'x'
     end
     return now .. answer .. format('%04d', i)
