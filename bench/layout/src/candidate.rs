@@ -242,6 +242,12 @@ fn native() -> Result<Vec<Sources>, Box<dyn Error>> {
             include_str!("../scripts/tried/expiry_renew.lua"),
         ),
         layout(
+            "D in the form of A to C",
+            include_str!("../scripts/tried/listed_acquire.lua"),
+            include_str!("../scripts/tried/listed_release.lua"),
+            include_str!("../scripts/renew.lua"),
+        ),
+        layout(
             "C hash",
             include_str!("../scripts/tried/hash_acquire.lua"),
             include_str!("../scripts/tried/hash_release.lua"),
