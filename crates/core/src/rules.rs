@@ -180,10 +180,9 @@ impl Rules {
         let new = Some(request.fencing_token);
         for record in records.iter().flatten() {
             let ours = record.fencing_token == new && record.fence_by_token;
-            if let Some(current) = record.fencing_token.filter(|_| record.fencing_token >= new) {
-                if !ours {
-                    return Raised::Behind(current);
-                }
+            let current = record.fencing_token.filter(|&current| Some(current) >= new);
+            if let Some(current) = current.filter(|_| !ours) {
+                return Raised::Behind(current);
             }
         }
         for record in records.iter_mut().flatten() {

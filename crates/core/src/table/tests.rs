@@ -1,1 +1,1 @@
-
+//! What the table must do, verb by verb.
