@@ -6,6 +6,7 @@
 //!             lease ended|  +---acquire-----+
 //!                        v
 //!                 held, but over: as free, for everybody but its old holder's late copies
+//!                 (a forced release ends the lease, and comes here)
 //! ```
 
 use crate::{FencingToken, Holder, Metadata, NotHeld, Proof, Retain, StoreNow, StoreTime, Token};
@@ -15,8 +16,8 @@ use crate::{FencingToken, Holder, Metadata, NotHeld, Proof, Retain, StoreNow, St
 pub struct Record {
     /// Whether somebody was granted it and has not released it.
     pub state: RecordState,
-    /// The token of the holder, or the last released one while free; nothing after a forced
-    /// release.
+    /// The token of the holder, or the last released one while free. The rules always write one;
+    /// nothing stands for a record whose token can't be read.
     pub token: Option<Token>,
     /// The highest fencing token so far.
     pub fencing_token: Option<FencingToken>,

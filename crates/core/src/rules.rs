@@ -102,7 +102,8 @@ impl Rules {
         Shortened::Shortened { remaining }
     }
 
-    /// Frees every name that is still ours.
+    /// Frees every name that is still ours. A lease that had ended stays as it is: it is free for
+    /// everybody already, and a re-sent release must hear `Expired` again, not `Held`.
     pub fn release(
         &self,
         records: &mut Records,
@@ -113,11 +114,11 @@ impl Rules {
         for slot in records.iter_mut() {
             let answer = match slot {
                 Some(record) if record.token == Some(request.token) => match record.state {
-                    RecordState::Held => {
-                        let live = record.is_live(now);
+                    RecordState::Held if record.is_live(now) => {
                         free(record, request.retain, now);
-                        if live { Released::Held } else { Released::Expired }
+                        Released::Held
                     }
+                    RecordState::Held => Released::Expired,
                     RecordState::Free => Released::Held,
                 },
                 other => match Record::not_held(other.as_ref(), request.token) {
@@ -222,12 +223,15 @@ impl Rules {
             }
             let previous = slot.as_ref().and_then(|record| record.fencing_token);
             let fencing_token = previous.max(request.fencing_token);
+            let written_before = slot
+                .as_ref()
+                .is_some_and(|record| record.token == Some(request.token) && record.fence_by_token);
             let end = now.lease.saturating_add(request.ttl.as_duration());
             *slot = Some(Record {
                 state: RecordState::Held,
                 token: Some(request.token),
                 fencing_token,
-                fence_by_token: request.fencing_token > previous,
+                fence_by_token: request.fencing_token > previous || written_before,
                 end,
                 forget_at: Record::forget_time(end, fencing_token, request.retain, now),
                 metadata: request.metadata.clone(),
@@ -249,8 +253,8 @@ impl Rules {
         }
     }
 
-    /// Frees a name whoever holds it. The fencing token stays, the token does not: whoever held it
-    /// is told that it expired, not that it released.
+    /// Frees a name whoever holds it: its lease ends now. The record stays, so that the old holder
+    /// is told that it expired, and a late copy of its acquire can't take the lock again.
     pub fn force_release(
         &self,
         record: &mut Option<Record>,
@@ -261,8 +265,7 @@ impl Rules {
             Some(record) if record.is_live(now) => {
                 let holder = record.holder(now);
                 free(record, request.retain, now);
-                record.token = None;
-                record.fence_by_token = false;
+                record.state = RecordState::Held;
                 Forced::Removed(holder)
             }
             _ => Forced::WasFree,
@@ -295,18 +298,23 @@ impl Rules {
 }
 
 /// The grant that an earlier copy of this request made, if it still runs on all names.
+///
+/// Its fencing token counts only where every name has it, written by this token: names that were
+/// raised or healed apart from each other need a larger one first.
 fn repeated(records: &Records, token: Token, now: StoreNow) -> Option<Grant> {
-    let mut remaining = Duration::MAX;
-    let mut fence = Fence::None;
-    for record in records {
-        let record = record.as_ref().filter(|record| record.is_live_for(token, now))?;
-        remaining = remaining.min(record.end.saturating_since(now.lease));
-        fence = match (record.fencing_token, record.fence_by_token) {
-            (None, _) => fence,
-            (Some(token), true) => Fence::Token(token),
-            (Some(token), false) => Fence::Behind(token),
-        };
+    let ours = |slot: &Option<Record>| slot.as_ref().is_some_and(|r| r.is_live_for(token, now));
+    if !records.iter().all(ours) {
+        return None;
     }
+    let held = || records.iter().flatten();
+    let remaining = held().map(|record| record.end.saturating_since(now.lease)).min()?;
+    let highest = held().filter_map(|record| record.fencing_token).max();
+    let written = held().all(|record| record.fence_by_token && record.fencing_token == highest);
+    let fence = match highest {
+        None => Fence::None,
+        Some(highest) if written => Fence::Token(highest),
+        Some(highest) => Fence::Behind(highest),
+    };
     Some(Grant::new(fence, remaining, Novelty::Repeated))
 }
 
