@@ -88,6 +88,21 @@ pub async fn blocking<T: Send + 'static>(step: impl FnOnce() -> T + Send + 'stat
     tokio::task::spawn_blocking(step).await.ok()
 }
 
+/// Runs a future to its end on a runtime of its own, which ends with it: for tests and for threads
+/// that have none. Must not be called from inside a task.
+///
+/// # Panics
+/// When the system has no room for a runtime.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    // A caller without a runtime has nothing else to run on.
+    #[allow(clippy::expect_used)]
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("the system gives a runtime");
+    runtime.block_on(future)
+}
+
 /// Which runtime the caller is in; nothing outside of one.
 #[must_use]
 pub fn runtime_id() -> Option<tokio::runtime::Id> {
