@@ -23,10 +23,11 @@ use crate::{
     StoreResult, WakeupStream, Wakeups, rt,
 };
 
-/// All locks of one process, in memory. Clones share them.
+/// All locks of one process, in memory. Clones share them, and are closed together.
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
     inner: Arc<Inner>,
+    closed: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -35,7 +36,6 @@ struct Inner {
     clock: Clock,
     incarnation: Incarnation,
     released: rt::sync::broadcast::Sender<LockName>,
-    closed: AtomicBool,
 }
 
 impl MemoryStore {
@@ -62,9 +62,15 @@ impl MemoryStore {
                 clock,
                 incarnation: Incarnation::new(&rt::fresh_token().reveal()),
                 released,
-                closed: AtomicBool::new(false),
             }),
+            closed: Arc::default(),
         }
+    }
+
+    /// Another client of the same locks: closing one of the two does not close the other.
+    #[must_use]
+    pub fn another_client(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), closed: Arc::default() }
     }
 
     /// Works on the table directly: plant a foreign value, delete a record, look at one.
@@ -78,17 +84,25 @@ impl MemoryStore {
         self.inner.now()
     }
 
+    fn check_asked(&self, by: Moment) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Acquire) {
+            let message = "the memory store was closed";
+            return Err(StoreError::new(StoreErrorKind::Closed, Outcome::NotDone, message));
+        }
+        if self.inner.clock.now() >= by {
+            return Err(StoreError::unavailable("no time was left to ask the memory store"));
+        }
+        Ok(())
+    }
+
     fn step<'a, A: Send + 'a>(
         &'a self,
         by: Moment,
         step: impl FnOnce(&mut LockTable, StoreNow) -> A + Send + 'a,
     ) -> BoxFuture<'a, StoreResult<A>> {
         Box::pin(async move {
+            self.check_asked(by)?;
             let inner = &self.inner;
-            inner.check_open()?;
-            if inner.clock.now() >= by {
-                return Err(StoreError::unavailable("no time was left to ask the memory store"));
-            }
             let mut table = inner.table();
             let now = inner.now();
             let answer = step(&mut table, now);
@@ -116,14 +130,6 @@ impl Inner {
             Clock::Manual(_) => StoreNow::same(lease),
             Clock::Boottime | Clock::Monotonic => StoreNow { lease, wall: rt::wall_now() },
         }
-    }
-
-    fn check_open(&self) -> Result<(), StoreError> {
-        if self.closed.load(Ordering::Acquire) {
-            let message = "the memory store was closed";
-            return Err(StoreError::new(StoreErrorKind::Closed, Outcome::NotDone, message));
-        }
-        Ok(())
     }
 
     fn announce(&self, names: &Names) {
@@ -247,17 +253,17 @@ impl Store for MemoryStore {
     fn wakeups<'a>(
         &'a self,
         names: &'a Names,
-        _by: Moment,
+        by: Moment,
     ) -> BoxFuture<'a, Result<Wakeups, StoreError>> {
         Box::pin(async move {
-            self.inner.check_open()?;
+            self.check_asked(by)?;
             let receiver = self.inner.released.subscribe();
             Ok(Box::new(MemoryWakeups { names: names.clone(), receiver }) as Wakeups)
         })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        self.inner.closed.store(true, Ordering::Release);
+        self.closed.store(true, Ordering::Release);
         Box::pin(async {})
     }
 }
