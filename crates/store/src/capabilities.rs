@@ -1,4 +1,5 @@
-//! What a store or a dialect can do. Asking for more is `Unsupported`, never silence.
+//! What a store or a dialect can do. Rule 10 of the [Contract](crate::Store#contract) says what
+//! happens to whoever asks for more.
 
 /// What a store can do, as far as it is known before the first answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

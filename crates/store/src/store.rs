@@ -42,6 +42,14 @@ pub type StoreResult<A> = Result<Reply<A>, StoreError>;
 /// 8. **Foreign values are never changed**, by no verb.
 /// 9. **It outlives runtimes.** A store may be used from several runtimes at the same time; the end
 ///    of one of them does not harm the others.
+/// 10. **What a store can't do, it says.** Without the capability for it, `raise_fence`, a `floor`,
+///     a `proposed` or healed fencing token, a `deadline`, more than `max_names` names and `wakeups`
+///     are errors of the kind `Unsupported`, and nothing happens. Metadata, `retain` and `binding`
+///     are for people and for comfort: without the capability they have no effect. Grants then
+///     have [`Fence::None`](fencelock_core::Fence), replies no time; a store that does not remember
+///     tokens answers `Absent` for released and ended leases, `Expired` to a re-sent release, and
+///     carries a late copy of an acquire out.
+/// 11. **Closed is final.** After `close` each verb is an error of the kind `Closed`, `NotDone`.
 ///
 /// There are no convenience defaults: each store answers for each verb.
 pub trait Store: Send + Sync + fmt::Debug + fmt::Display + 'static {
