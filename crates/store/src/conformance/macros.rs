@@ -1,0 +1,204 @@
+//! Turns the cases into tests.
+
+/// Makes a test of each case of the [suite](crate::conformance), for one harness.
+///
+/// Takes an expression that makes a [`Harness`](crate::conformance::Harness); each test makes its
+/// own. Two suites in one file go into two modules with `use super::*`.
+#[macro_export]
+macro_rules! conformance_suite {
+    ($harness:expr) => {
+        $crate::conformance_cases! { ($harness)
+            acquire {
+                a_free_name_is_granted_for_its_whole_ttl
+                a_held_name_is_busy_and_says_for_how_long_and_by_whom
+                a_busy_answer_changes_nothing
+                a_lease_runs_until_the_instant_before_its_end_and_not_at_it
+                another_client_sees_the_grant_and_its_end
+                of_many_at_once_exactly_one_is_granted
+                names_do_not_disturb_each_other
+                fencing_tokens_grow_from_grant_to_grant
+                fencing_tokens_grow_though_the_record_was_forgotten
+                the_fencing_token_is_above_the_callers_floor
+                a_floor_too_far_ahead_is_refused_and_changes_nothing
+                a_proposed_fencing_token_is_taken_where_it_is_above
+                a_proposed_fencing_token_that_is_not_above_is_answered_with_the_record
+                a_proposed_fencing_token_too_far_ahead_is_refused
+                a_request_is_carried_out_at_its_deadline_and_refused_after_it
+            }
+            renew {
+                a_renewal_prolongs_the_lease_from_now
+                a_renewal_never_moves_the_end_back
+                a_renewal_in_the_instant_before_the_end_succeeds
+                a_renewal_at_the_end_is_refused_and_brings_nothing_back
+                a_renewal_by_another_token_changes_nothing
+                a_renewal_of_a_released_lease_is_refused
+                a_renewal_of_a_name_nobody_ever_took_is_refused
+                a_renewal_after_somebody_else_took_it_is_refused
+                a_batch_is_answered_in_order_and_a_lost_lease_harms_no_other
+                an_empty_batch_has_no_answers
+                the_largest_batch_is_renewed_whole
+            }
+            release {
+                a_release_frees_the_name_for_everybody
+                a_release_by_another_token_changes_nothing
+                a_release_of_a_name_nobody_ever_took_says_expired
+                a_release_in_the_instant_before_the_end_says_held
+                a_release_at_the_end_says_expired_however_often
+                a_release_after_somebody_else_took_it_says_so_and_harms_nobody
+                a_late_release_of_one_attempt_never_frees_the_next
+                the_fencing_token_outlives_the_lease
+            }
+            shorten {
+                a_shortened_lease_ends_at_its_new_end
+                shortening_never_prolongs
+                shortening_by_another_token_changes_nothing
+                shortening_an_ended_lease_is_refused
+                a_shortened_lease_can_be_prolonged_again
+            }
+            exchange {
+                the_lease_belongs_to_the_new_token_with_a_larger_fencing_token
+                the_old_token_can_do_nothing_any_more
+                a_second_exchange_of_the_same_token_is_refused
+                an_exchange_never_moves_the_end_back
+                an_ended_lease_is_not_exchanged
+                a_released_lease_is_not_exchanged
+                the_new_holder_says_of_itself_what_it_likes
+                an_exchange_after_its_deadline_is_refused
+                an_exchange_with_a_floor_too_far_ahead_is_refused
+            }
+            fence {
+                a_larger_fencing_token_is_written_by_the_holder
+                the_same_number_again_is_accepted_from_the_token_that_wrote_it
+                the_same_number_is_refused_to_a_token_that_did_not_write_it
+                a_smaller_number_is_refused_and_changes_nothing
+                a_raise_by_another_token_changes_nothing
+                a_raise_of_an_ended_lease_is_refused
+                a_raise_too_far_ahead_is_refused
+                the_next_grant_is_above_a_raised_fencing_token
+            }
+            heal {
+                a_free_name_is_taken
+                a_lease_that_is_there_stays_as_it_is
+                a_name_that_somebody_else_holds_is_busy
+                a_released_lease_is_not_healed
+                a_lease_that_ended_here_is_taken_again
+                the_fencing_token_comes_along_and_never_goes_back
+                a_healed_fencing_token_too_far_ahead_is_refused
+                a_heal_after_its_deadline_is_refused
+            }
+            force {
+                a_held_name_is_freed_and_the_answer_says_from_whom
+                a_free_name_stays_free
+                the_old_holder_learns_that_it_lost_the_lock
+                a_late_copy_of_the_acquire_does_not_take_it_back
+            }
+            inspect {
+                a_name_that_nobody_took_is_free
+                a_held_name_shows_its_holder
+                an_ended_lease_shows_as_free
+                looking_changes_nothing
+            }
+            list {
+                an_empty_store_lists_nothing
+                held_names_are_listed_with_their_holders_and_free_ones_are_not
+                an_ended_lease_is_not_listed
+                pages_together_are_complete
+                a_prefix_is_bytes_and_no_pattern
+                foreign_values_are_listed_as_what_they_are
+            }
+            sets {
+                a_set_is_granted_whole_with_one_fencing_token
+                one_busy_name_keeps_the_whole_set_free
+                a_release_frees_the_whole_set
+                a_set_with_a_lost_member_is_lost_and_nothing_of_it_is_prolonged
+                a_release_of_a_set_with_a_lost_member_frees_the_rest
+                a_set_is_renewed_shortened_and_exchanged_whole
+                a_raise_writes_to_all_members_or_to_none
+                the_largest_set_is_taken_and_a_larger_one_refused
+                overlapping_sets_exclude_each_other
+            }
+            repeat {
+                the_same_acquire_again_has_the_same_fencing_token_and_prolongs_nothing
+                a_late_copy_of_an_acquire_whose_lease_was_released_is_refused
+                a_late_copy_of_an_acquire_whose_lease_ended_is_refused
+                a_late_copy_does_not_disturb_the_next_holder
+                the_same_release_again_says_the_same
+                a_released_token_is_forgotten_with_its_record
+                the_same_renewal_again_changes_nothing_more
+                the_same_shorten_again_changes_nothing_more
+                the_same_exchange_again_has_the_same_fencing_token_and_prolongs_nothing
+                a_late_copy_of_an_exchange_brings_no_lease_back
+                a_copy_of_part_of_a_set_never_takes_the_rest_again
+            }
+            foreign {
+                an_acquire_is_told_so
+                a_set_with_a_foreign_value_is_not_taken
+                renewals_and_shortenings_are_told_so
+                a_release_says_taken
+                an_exchange_and_a_heal_are_told_so
+                a_raise_is_told_so
+                an_inspection_shows_it_and_force_does_not_help
+                a_foreign_value_over_a_lease_is_a_loss
+            }
+            limits {
+                awkward_names_live_a_whole_life_and_are_different_locks
+                every_byte_of_metadata_comes_back
+                the_shortest_ttl_ends_when_it_should
+                the_longest_ttl_lasts
+                a_ttl_of_an_odd_number_of_milliseconds_is_kept_exactly
+                every_retain_is_accepted
+            }
+            time {
+                replies_carry_a_time_that_moves_with_the_store
+                the_time_of_a_reply_explains_its_answer
+                one_life_of_a_store_has_one_name
+                a_lease_of_which_nothing_is_retained_still_lasts
+            }
+            runtimes {
+                a_dropped_acquire_and_then_a_release_leave_the_name_free
+                requests_reach_the_store_in_the_order_of_their_first_polls
+                the_end_of_one_runtime_does_not_harm_another
+                a_runtime_that_ends_in_the_middle_of_a_call_harms_nobody
+                threads_with_their_own_runtimes_exclude_each_other
+            }
+            bounds {
+                a_call_whose_last_moment_has_passed_fails_and_is_not_done
+                a_call_without_a_last_moment_is_answered
+                a_batch_of_too_many_is_refused_whole
+                a_closed_client_says_so_to_each_verb
+                a_store_says_what_it_is
+            }
+            wakeups {
+                a_release_after_the_subscription_wakes
+                a_dropped_wait_loses_no_wakeup
+            }
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_cases {
+    (($harness:expr) $($group:ident { $($case:ident)* })*) => {
+        $($crate::conformance_group! { ($harness) $group { $($case)* } })*
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_group {
+    (($harness:expr) $group:ident { $($case:ident)* }) => {
+        mod $group {
+            #[allow(unused_imports)] // The expression may need nothing from outside.
+            use super::*;
+
+            $(
+                #[test]
+                fn $case() {
+                    let harness = $harness;
+                    $crate::rt::block_on($crate::conformance::$group::$case(&harness));
+                }
+            )*
+        }
+    };
+}

@@ -1,0 +1,72 @@
+//! The in-memory store keeps the Contract, and the suite has no case that nobody runs.
+
+use std::time::Duration;
+
+use fencelock_store::{
+    Clock, ManualClock, MemoryStore, Store as _,
+    conformance::{Harness, Timing},
+    conformance_suite,
+    core::{ForeignKind, Inspection, LockName},
+};
+
+struct Memory;
+
+impl Harness for Memory {
+    type Store = MemoryStore;
+
+    fn timing(&self) -> Timing {
+        Timing::MANUAL
+    }
+
+    async fn fresh(&self) -> MemoryStore {
+        MemoryStore::manual(ManualClock::new())
+    }
+
+    async fn another(&self, store: &MemoryStore) -> MemoryStore {
+        store.another_client()
+    }
+
+    async fn advance(&self, store: &MemoryStore, by: Duration) {
+        let Clock::Manual(clock) = store.clock() else { panic!("it is on a manual clock") };
+        clock.advance(by);
+    }
+
+    async fn plant_foreign(&self, store: &MemoryStore, name: &LockName) -> bool {
+        store.with_table(|table| table.plant_foreign(name.clone(), ForeignKind::String));
+        true
+    }
+
+    async fn read_foreign(&self, store: &MemoryStore, name: &LockName) -> Option<Vec<u8>> {
+        let now = store.store_now();
+        let request = fencelock_store::core::InspectRequest::new(name.clone());
+        match store.with_table(|table| table.inspect(&request, now)) {
+            Inspection::Foreign(kind) => Some(kind.to_string().into_bytes()),
+            _ => None,
+        }
+    }
+}
+
+conformance_suite!(Memory);
+
+#[test]
+fn every_case_of_the_suite_is_run() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/conformance");
+    let listed = std::fs::read_to_string(folder.join("macros.rs")).expect("the list is there");
+    let mut groups = 0;
+    for entry in std::fs::read_dir(&folder).expect("the suite is there") {
+        let path = entry.expect("a file").path();
+        let text = std::fs::read_to_string(&path).expect("a source file");
+        let cases = text.lines().filter_map(|line| line.strip_prefix("pub async fn "));
+        let cases: Vec<_> = cases.filter_map(|rest| rest.split(['(', '<']).next()).collect();
+        if cases.is_empty() {
+            continue;
+        }
+        groups += 1;
+        let group = path.file_stem().and_then(|stem| stem.to_str()).expect("a module");
+        let (_, rest) = listed.split_once(&format!(" {group} {{")).expect("the group is listed");
+        let (run, _) = rest.split_once('}').expect("the group ends");
+        let run: Vec<_> = run.split_whitespace().collect();
+        assert_eq!(run, cases, "{group}: the list and the file differ");
+    }
+    assert!(groups > 15, "the suite was not found");
+}
