@@ -49,7 +49,8 @@ impl Rules {
             let previous = slot.as_ref().and_then(|record| record.fencing_token);
             let fencing_token = match fence {
                 Fence::Token(token) => Some(token),
-                Fence::Behind(_) | Fence::None => previous,
+                // The floor is kept too: a copy of this request must hear the same number.
+                Fence::Behind(_) | Fence::None => previous.max(request.floor),
             };
             *slot = Some(Record {
                 state: RecordState::Held,
