@@ -224,6 +224,27 @@ pub async fn a_proposed_fencing_token_that_is_not_above_is_answered_with_the_rec
     assert_eq!((again.fence, again.novelty), (Fence::Behind(seen), Novelty::Repeated));
 }
 
+pub async fn a_proposed_fencing_token_below_the_floor_is_answered_with_the_floor(
+    harness: &impl Harness,
+) {
+    let store = harness.fresh().await;
+    let mut asked = request(name("k"), token());
+    if !store.capabilities().fencing {
+        asked.proposed = Some(fencelock_core::FencingToken::MAX);
+        return assert_unsupported(store.acquire(&asked, store.by()).await);
+    }
+    let first = token();
+    let seen = store.take_fenced(name("k"), first).await;
+    let _ = store.give_back(name("k"), first).await;
+    (asked.proposed, asked.floor) = (Some(above(seen, 1)), Some(above(seen, 9)));
+    assert_eq!(store.take_as(&asked).await.fence, Fence::Behind(above(seen, 9)));
+    // A copy hears the same number, and the next grant is above it.
+    let Acquired::Granted(again) = store.ask_acquire(&asked).await else {
+        panic!("it is ours");
+    };
+    assert_eq!((again.fence, again.novelty), (Fence::Behind(above(seen, 9)), Novelty::Repeated));
+}
+
 pub async fn a_proposed_fencing_token_too_far_ahead_is_refused(harness: &impl Harness) {
     let store = harness.fresh().await;
     let mut asked = request(name("k"), token());

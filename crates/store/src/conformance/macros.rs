@@ -22,6 +22,7 @@ macro_rules! conformance_suite {
                 a_floor_too_far_ahead_is_refused_and_changes_nothing
                 a_proposed_fencing_token_is_taken_where_it_is_above
                 a_proposed_fencing_token_that_is_not_above_is_answered_with_the_record
+                a_proposed_fencing_token_below_the_floor_is_answered_with_the_floor
                 a_proposed_fencing_token_too_far_ahead_is_refused
                 a_request_is_carried_out_at_its_deadline_and_refused_after_it
             }

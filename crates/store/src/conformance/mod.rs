@@ -14,6 +14,7 @@
 //!     async fn fresh(&self) -> MyStore { .. }
 //!     async fn another(&self, store: &MyStore) -> MyStore { .. }
 //!     async fn advance(&self, store: &MyStore, by: Duration) { .. }
+//!     async fn time(&self, store: &MyStore) -> StoreNow { .. }
 //!     async fn plant_foreign(&self, store: &MyStore, name: &LockName) -> bool { .. }
 //!     async fn read_foreign(&self, store: &MyStore, name: &LockName) -> Option<Vec<u8>> { .. }
 //! }
@@ -26,12 +27,13 @@
 
 use std::time::Duration;
 
-use fencelock_core::LockName;
+use fencelock_core::{LockName, StoreNow};
 
 use crate::Store;
 
 pub mod acquire;
 pub mod bounds;
+pub mod differential;
 pub mod exchange;
 pub mod fence;
 pub mod force;
@@ -69,6 +71,11 @@ pub trait Harness {
 
     /// Moves the store's time, both the clock of leases and the wall clock. Only this may wait.
     fn advance(&self, store: &Self::Store, by: Duration) -> impl Future<Output = ()>;
+
+    /// What the store's clocks show now. The difference between the two must not change while a
+    /// test runs: the [differential](differential) test takes it from here, and the time of leases
+    /// from the replies.
+    fn time(&self, store: &Self::Store) -> impl Future<Output = StoreNow>;
 
     /// Puts something that is not a record where the record of a name would be; `false` when
     /// nothing but records can be there.
