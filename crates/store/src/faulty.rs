@@ -112,6 +112,8 @@ impl<S: Store> FaultyStore<S> {
         call: impl Future<Output = Result<A, StoreError>> + Send,
     ) -> Result<A, StoreError> {
         let clock = self.store.clock();
+        // Made before the call is counted: whoever has seen the count can let the call go.
+        let gate = self.plan.gate.notified();
         match self.plan.next(verb) {
             Fault::Pass => call.await,
             Fault::Fail(kind) => Err(StoreError::new(kind, Outcome::NotDone, "a planned failure")),
@@ -124,13 +126,13 @@ impl<S: Store> FaultyStore<S> {
                 clock.sleep_until(by).await;
                 Err(StoreError::unknown("the reply was lost, as planned"))
             }
-            Fault::HoldRequest => match clock.until(by, self.plan.gate.notified()).await {
+            Fault::HoldRequest => match clock.until(by, gate).await {
                 Some(()) => call.await,
                 None => Err(StoreError::unknown("the request was held for too long, as planned")),
             },
             Fault::HoldReply => {
                 let answer = call.await?;
-                match clock.until(by, self.plan.gate.notified()).await {
+                match clock.until(by, gate).await {
                     Some(()) => Ok(answer),
                     None => Err(StoreError::unknown("the reply was held for too long, as planned")),
                 }
