@@ -53,6 +53,49 @@ impl Harness for Memory {
 
 conformance_suite!(Memory);
 
+mod on_a_clock_that_runs {
+    //! The same with a clock as real servers have it: more time passes than was asked for.
+
+    use super::*;
+
+    struct Running;
+
+    impl Harness for Running {
+        type Store = MemoryStore;
+
+        fn timing(&self) -> Timing {
+            Timing::running(Duration::from_secs(5), Duration::from_millis(2))
+        }
+
+        async fn fresh(&self) -> MemoryStore {
+            Memory.fresh().await
+        }
+
+        async fn another(&self, store: &MemoryStore) -> MemoryStore {
+            Memory.advance(store, Duration::from_micros(700)).await;
+            Memory.another(store).await
+        }
+
+        async fn advance(&self, store: &MemoryStore, by: Duration) {
+            Memory.advance(store, by + Duration::from_millis(3)).await;
+        }
+
+        async fn time(&self, store: &MemoryStore) -> StoreNow {
+            Memory.time(store).await
+        }
+
+        async fn plant_foreign(&self, store: &MemoryStore, name: &LockName) -> bool {
+            Memory.plant_foreign(store, name).await
+        }
+
+        async fn read_foreign(&self, store: &MemoryStore, name: &LockName) -> Option<Vec<u8>> {
+            Memory.read_foreign(store, name).await
+        }
+    }
+
+    conformance_suite!(Running);
+}
+
 #[test]
 fn every_case_of_the_suite_is_run() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/conformance");
