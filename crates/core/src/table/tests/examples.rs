@@ -57,8 +57,13 @@ fn a_deadline_is_the_last_instant_of_execution() {
     asked.deadline = Some(ms(5).lease);
     assert!(matches!(table().acquire(&asked, ms(5)), Acquired::Granted(_)));
     let late = StoreTime::from_micros(ms(5).lease.as_micros() + 1);
-    let answer = table().acquire(&asked, StoreNow::same(late));
-    assert_eq!(answer, Acquired::Refused(Refusal::DeadlinePassed));
+    let late = StoreNow::same(late);
+    assert_eq!(table().acquire(&asked, late), Acquired::Refused(Refusal::DeadlinePassed));
+
+    let mut heal = HealRequest::new(name("k"), token(1), ttl(1_000));
+    heal.deadline = asked.deadline;
+    assert_eq!(table().heal(&heal, ms(5)), Healed::Healed);
+    assert_eq!(table().heal(&heal, late), Healed::Refused(Refusal::DeadlinePassed));
 }
 
 #[test]
@@ -118,6 +123,46 @@ fn a_proposed_fencing_token_may_be_ten_seconds_ahead_and_not_a_microsecond_more(
         assert_eq!(matches!(answer, Acquired::Granted(_)), allowed, "{answer:?}");
         assert_eq!(table.record(&name("k")).is_some(), allowed);
     }
+}
+
+#[test]
+fn a_proposed_fencing_token_is_taken_only_above_the_record_and_the_floor() {
+    let mut table = table();
+    let grant = take(&mut table, &["k"], 1, ms(0));
+    let last = grant.fence.token().expect("it is fenced").as_u64();
+    let _ = release(&mut table, &["k"], 1, ms(0));
+    for (proposed, floor, fence) in [
+        (last - 1, None, Fence::Behind(fencing_token(last))),
+        (last, None, Fence::Behind(fencing_token(last))),
+        (last + 1, None, Fence::Token(fencing_token(last + 1))),
+        (last + 1, Some(last + 1), Fence::Behind(fencing_token(last + 1))),
+        (last + 2, Some(last + 1), Fence::Token(fencing_token(last + 2))),
+    ] {
+        let mut asked = request(&["k"], 2);
+        asked.proposed = Some(fencing_token(proposed));
+        asked.floor = floor.map(fencing_token);
+        let mut table = table.clone();
+        let answer = table.acquire(&asked, ms(0));
+        assert_eq!(granted(&answer).fence, fence);
+        // And a copy hears the same.
+        let answer = table.acquire(&asked, ms(1));
+        assert_eq!(granted(&answer).fence, fence);
+    }
+}
+
+#[test]
+fn a_record_is_remembered_until_the_clock_has_passed_a_raised_fencing_token() {
+    let mut table = table();
+    let mut asked = request(&["k"], 1);
+    asked.retain = Retain::NOTHING;
+    let _ = table.acquire(&asked, ms(0));
+    let raised = 1_000_000_000 + 5_000_000;
+    assert_eq!(raise(&mut table, &["k"], 1, raised, ms(1)), Raised::Raised);
+    // The lease ended long before; a number is not granted twice for that.
+    let next = take(&mut table.clone(), &["k"], 2, at(raised));
+    assert_eq!(next.fence, Fence::Token(fencing_token(raised + 1)));
+    let next = take(&mut table, &["k"], 2, at(raised + 1));
+    assert_eq!(next.fence, Fence::Token(fencing_token(raised + 1)));
 }
 
 #[test]
