@@ -73,7 +73,7 @@ pub trait Harness {
     fn advance(&self, store: &Self::Store, by: Duration) -> impl Future<Output = ()>;
 
     /// What the store's clocks show now. The difference between the two must not change while a
-    /// test runs: the [differential](differential) test takes it from here, and the time of leases
+    /// test runs: the [differential] test takes it from here, and the time of leases
     /// from the replies.
     fn time(&self, store: &Self::Store) -> impl Future<Output = StoreNow>;
 
