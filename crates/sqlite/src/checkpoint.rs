@@ -1,0 +1,80 @@
+//! Keeps the write-ahead log from growing: brings it into the file now and then, so that it
+//! starts over.
+//!
+//! ```text
+//!   frames   1 000            4 000                  16 000
+//!   --------|----------------|----------------------|----------------------
+//!            beside all work   and holding writers    on the way of the caller,
+//!                              up for milliseconds    when nobody else got to it
+//! ```
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use fencelock_store::rt;
+
+use crate::{builder::Options, connection::Connection};
+
+/// As SQLite's own default: 4 MB of log, two to four milliseconds of work.
+const START_FRAMES: u32 = 1_000;
+/// Steady writers can keep a log from ever starting over: hold them up for once.
+const FULL_FRAMES: u32 = 4_000;
+/// Short-lived processes may all end before their work beside is done.
+const INLINE_FRAMES: u32 = 16_000;
+
+/// Starts at most one piece of such work at a time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Checkpointer {
+    running: Arc<AtomicBool>,
+}
+
+impl Checkpointer {
+    /// Does what the length of the log asks for after a commit on this connection.
+    pub(crate) fn after_commit(&self, connection: &Connection, path: &PathBuf, options: &Options) {
+        let frames = connection.log_frames();
+        if frames < START_FRAMES {
+            return;
+        }
+        if frames >= INLINE_FRAMES {
+            report(connection.checkpoint("FULL"));
+            return;
+        }
+        if self.running.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let running = Running(Arc::clone(&self.running));
+        let (path, options) = (path.clone(), options.clone());
+        rt::try_spawn(async move {
+            rt::blocking(move || {
+                let _running = running;
+                // A connection of its own: the store's is for the callers.
+                if let Ok(connection) = Connection::open(&path, &options) {
+                    let mode = if frames >= FULL_FRAMES { "FULL" } else { "PASSIVE" };
+                    report(connection.checkpoint(mode));
+                }
+            })
+            .await;
+        });
+    }
+}
+
+/// Also when the work is dropped with its runtime before it began.
+struct Running(Arc<AtomicBool>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+fn report(result: rusqlite::Result<()>) {
+    if let Err(error) = result {
+        // Nothing is lost: the log is longer until the next time.
+        tracing::debug!(%error, "the log could not be brought into the lock file");
+    }
+}

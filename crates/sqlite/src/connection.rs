@@ -1,0 +1,202 @@
+//! The connection of one store to its file.
+//!
+//! One attempt is one transaction with no waiting in it: SQLite is never told to wait for other
+//! processes, the caller does that without blocking a thread.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use fencelock_core::{Incarnation, StoreNow, StoreTime};
+use fencelock_store::{Clock, rt};
+use rusqlite::{Connection as Sql, config::DbConfig, hooks::Wal};
+
+use crate::{
+    builder::{Durability, Options},
+    failure::{Failure, Phase},
+    path::{self, FileId, Present},
+    schema,
+    surroundings::Surroundings,
+    transaction::Transaction,
+};
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    sql: Sql,
+    file: FileId,
+    here: Surroundings,
+    incarnation: Incarnation,
+    /// How many frames the log had after our last commit.
+    log_frames: Arc<AtomicU32>,
+    opened_by: u32,
+}
+
+/// Whether a step writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// It looks only, beside whoever writes.
+    Read,
+    /// It may write: nobody else does meanwhile.
+    Write,
+}
+
+/// An answer with what the store says of itself.
+#[derive(Debug)]
+pub(crate) struct Done<A> {
+    pub(crate) answer: A,
+    pub(crate) now: StoreNow,
+    pub(crate) incarnation: Incarnation,
+}
+
+impl Connection {
+    /// Opens the file, and makes it first where there is none. Blocks on the disk.
+    pub(crate) fn open(path: &Path, options: &Options) -> Result<Self, Failure> {
+        path::check_file_system(path)?;
+        let file = match path::look(path)? {
+            Present::File(file) => file,
+            Present::Nothing => {
+                schema::create(path)?;
+                match path::look(path)? {
+                    Present::File(file) => file,
+                    // Somebody removed it in this very moment.
+                    Present::Nothing => return Err(Failure::Busy),
+                }
+            }
+        };
+        let here = match &options.surroundings {
+            Some(given) => given.clone(),
+            None => Surroundings::of_this_process().map_err(|error| {
+                let message = "the boot id of the machine can't be read: is /proc mounted?";
+                path::config(message).with_source(error)
+            })?,
+        };
+        let mut sql = Sql::open_with_flags(path, schema::open_flags())?;
+        sql.busy_timeout(Duration::ZERO)?;
+        schema::claim(&sql, path)?;
+        settle(&sql, options)?;
+        let log_frames = Arc::new(AtomicU32::new(0));
+        let counter = Arc::clone(&log_frames);
+        sql.wal_hook(Some(move |_: &mut Wal, frames| {
+            counter.store(u32::try_from(frames).unwrap_or(0), Ordering::Relaxed);
+            Ok(())
+        }))?;
+        // SQLite may have opened a later file than the one that we looked at.
+        if !path::is_still(path, file) {
+            return Err(Failure::Busy);
+        }
+        let incarnation = Incarnation::new(&file.incarnation(path));
+        Ok(Self { sql, file, here, incarnation, log_frames, opened_by: std::process::id() })
+    }
+
+    /// Whether this process opened it, and the path still names the same file.
+    pub(crate) fn is_usable(&self, path: &Path) -> bool {
+        self.opened_by == std::process::id() && path::is_still(path, self.file)
+    }
+
+    /// How many frames the log had after our last commit.
+    pub(crate) fn log_frames(&self) -> u32 {
+        self.log_frames.load(Ordering::Relaxed)
+    }
+
+    /// Moves the log into the file as far as that blocks nobody, so that the log starts over.
+    pub(crate) fn checkpoint(&self, mode: &str) -> rusqlite::Result<()> {
+        let pragma = format!("PRAGMA wal_checkpoint({mode})");
+        // The answer says how far it came; whoever is inside keeps it from coming further.
+        self.sql.query_row(&pragma, [], |_| Ok(()))
+    }
+
+    /// One attempt at one step.
+    pub(crate) fn attempt<A>(
+        &self,
+        access: Access,
+        clock: &Clock,
+        step: &impl Fn(&Transaction<'_>) -> rusqlite::Result<A>,
+    ) -> Result<Done<A>, Failure> {
+        let result = self.once(access, clock, step);
+        match result {
+            // A log that starts over writes where it has room already.
+            Err(failure) if failure.is_full() && self.checkpoint("PASSIVE").is_ok() => {
+                self.once(access, clock, step)
+            }
+            other => other,
+        }
+    }
+
+    fn once<A>(
+        &self,
+        access: Access,
+        clock: &Clock,
+        step: &impl Fn(&Transaction<'_>) -> rusqlite::Result<A>,
+    ) -> Result<Done<A>, Failure> {
+        let now = self.begin(access, clock)?;
+        let transaction = Transaction { sql: &self.sql, here: &self.here, now };
+        let result =
+            step(&transaction).map_err(Failure::from).and_then(|answer| match self.run("COMMIT") {
+                Ok(()) => Ok(answer),
+                Err(error) => Err(Failure::sql(error, Phase::Committing)),
+            });
+        if result.is_err() && !self.sql.is_autocommit() {
+            self.run("ROLLBACK")?;
+        }
+        Ok(Done { answer: result?, now, incarnation: self.incarnation.clone() })
+    }
+
+    /// Begins a transaction and reads the clocks inside it: the order of the steps is the order of
+    /// their instants.
+    fn begin(&self, access: Access, clock: &Clock) -> rusqlite::Result<StoreNow> {
+        match access {
+            Access::Write => self.run("BEGIN IMMEDIATE")?,
+            Access::Read => {
+                self.run("BEGIN")?;
+                // What is read is settled by the first look, not by the BEGIN.
+                let look = || self.sql.prepare_cached("SELECT 1 FROM lock LIMIT 0")?.exists([]);
+                if let Err(error) = look() {
+                    self.run("ROLLBACK")?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(store_now(clock))
+    }
+
+    fn run(&self, statement: &str) -> rusqlite::Result<()> {
+        self.sql.prepare_cached(statement)?.execute([]).map(|_| ())
+    }
+}
+
+/// How the connection behaves from here on.
+fn settle(sql: &Sql, options: &Options) -> rusqlite::Result<()> {
+    // A short-lived command must not bring the whole log into the file when it ends.
+    sql.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    sql.set_prepared_statement_cache_capacity(32);
+    let synchronous = match options.durability {
+        Durability::Process => "NORMAL",
+        Durability::Power => "FULL",
+    };
+    sql.execute_batch(&format!(
+        "PRAGMA synchronous = {synchronous}; PRAGMA temp_store = MEMORY; \
+         PRAGMA trusted_schema = OFF"
+    ))?;
+    if let Some(pages) = options.pages_max {
+        sql.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))?;
+    }
+    Ok(())
+}
+
+/// What the clocks of the store show.
+pub(crate) fn store_now(clock: &Clock) -> StoreNow {
+    match clock {
+        Clock::Manual(manual) => StoreNow::same(micros(manual.now().as_nanos())),
+        _ => StoreNow { lease: micros(rt::monotonic_now().as_nanos()), wall: rt::wall_now() },
+    }
+}
+
+const fn micros(nanos: u64) -> StoreTime {
+    StoreTime::from_micros(nanos / 1_000)
+}

@@ -1,0 +1,198 @@
+//! A row of the table and the record that it stands for, as seen from here and now.
+//!
+//! ```text
+//!   same boot and time namespace     end_us as it is
+//!   another one                      wall_end_us, moved to our lease clock
+//!   bound, and all processes gone    at most now
+//! ```
+
+use fencelock_core::{
+    Binding, FencingToken, ForeignKind, Metadata, ProcessId, Record, RecordState, StoreNow,
+    StoreTime, Token,
+};
+use rusqlite::{Row as SqlRow, types::ValueRef};
+
+use crate::{process::Presence, surroundings::Surroundings};
+
+/// The kind of lock that this store keeps.
+pub(crate) const KIND: &str = "mutex";
+
+/// The columns in the order of [`Stored::read`].
+macro_rules! columns {
+    () => {
+        "kind, held, token, fencing_token, fence_by_token, end_us, wall_end_us, boot_id, \
+         time_namespace, forget_at_us, metadata, processes, pid_namespace"
+    };
+}
+pub(crate) use columns;
+
+/// What is in the table at a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// No row.
+    Absent,
+    /// A row that is not ours to change.
+    Foreign(ForeignKind),
+    /// Our record, possibly over.
+    Ours(Ours),
+}
+
+/// A record with what the rules do not know of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ours {
+    /// As the rules see it now.
+    pub(crate) record: Record,
+    /// What it is bound to.
+    pub(crate) bound: Option<Bound>,
+    /// Whether it was written on our boot and in our time namespace.
+    pub(crate) written_here: bool,
+}
+
+/// The processes that a lease is bound to, and where their ids mean something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bound {
+    /// As written: [`PROCESS_BYTES`] for each.
+    pub(crate) processes: Vec<u8>,
+    /// The inode of their pid namespace, where it was known.
+    pub(crate) pid_namespace: Option<i64>,
+}
+
+/// The most processes that one lease can be bound to: a wrapper and its minder are two.
+pub(crate) const MAX_PROCESSES: usize = 16;
+const PROCESS_BYTES: usize = 12;
+
+impl Bound {
+    /// What a new lease is bound to. No processes at all is not "all of them gone".
+    pub(crate) fn new(binding: &Binding, here: &Surroundings) -> Option<Self> {
+        let Binding::Processes(processes) = binding else { return None };
+        if processes.is_empty() {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(processes.len() * PROCESS_BYTES);
+        for process in processes {
+            bytes.extend_from_slice(&process.pid.to_be_bytes());
+            bytes.extend_from_slice(&process.started.to_be_bytes());
+        }
+        Some(Self { processes: bytes, pid_namespace: here.pid_namespace.map(to_column) })
+    }
+
+    /// Whether every process is certainly gone.
+    fn is_gone(&self, here: &Surroundings) -> bool {
+        let comparable =
+            self.pid_namespace.is_some() && self.pid_namespace == here.pid_namespace.map(to_column);
+        let (processes, rest) = self.processes.as_chunks::<PROCESS_BYTES>();
+        comparable
+            && rest.is_empty()
+            && !processes.is_empty()
+            && processes
+                .iter()
+                .all(|process| here.presence(read_process(process)) == Presence::Gone)
+    }
+}
+
+fn read_process(bytes: &[u8; PROCESS_BYTES]) -> ProcessId {
+    let [a, b, c, d, started @ ..] = *bytes;
+    ProcessId { pid: u32::from_be_bytes([a, b, c, d]), started: u64::from_be_bytes(started) }
+}
+
+impl Slot {
+    /// What a row stands for; what can't be read is foreign.
+    pub(crate) fn of(row: &SqlRow<'_>, here: &Surroundings, now: StoreNow) -> Self {
+        let Some(stored) = Stored::read(row) else {
+            return Self::Foreign(ForeignKind::Unreadable);
+        };
+        let foreign = (stored.kind != KIND).then(|| ForeignKind::Kind(stored.kind.into()));
+        let ours = stored.into_ours(here, now);
+        match foreign {
+            // Once it is over, the name is anybody's again, whatever kind it was.
+            Some(kind) if ours.record.is_live(now) => Self::Foreign(kind),
+            _ => Self::Ours(ours),
+        }
+    }
+}
+
+/// A row as it is written.
+struct Stored<'r> {
+    kind: &'r str,
+    record: Record,
+    wall_end: StoreTime,
+    boot: &'r [u8],
+    time_namespace: i64,
+    bound: Option<Bound>,
+}
+
+impl<'r> Stored<'r> {
+    fn read(row: &'r SqlRow<'_>) -> Option<Self> {
+        let token = match blob(row, 2)? {
+            None => None,
+            Some(bytes) => Some(Token::from_bytes(bytes.try_into().ok()?)),
+        };
+        let fencing_token = match integer(row, 3)? {
+            None => None,
+            Some(number) => Some(FencingToken::new(u64::try_from(number).ok()?).ok()?),
+        };
+        let record = Record {
+            state: if integer(row, 1)?? == 0 { RecordState::Free } else { RecordState::Held },
+            token,
+            fencing_token,
+            fence_by_token: integer(row, 4)?? != 0,
+            end: time(row, 5)?,
+            forget_at: time(row, 9)?,
+            metadata: Metadata::new(blob(row, 10)??).ok()?,
+        };
+        let bound = blob(row, 11)?.map(<[u8]>::to_vec);
+        let pid_namespace = integer(row, 12)?;
+        Some(Self {
+            kind: row.get_ref(0).ok()?.as_str().ok()?,
+            record,
+            wall_end: time(row, 6)?,
+            boot: blob(row, 7)??,
+            time_namespace: integer(row, 8)??,
+            bound: bound.map(|processes| Bound { processes, pid_namespace }),
+        })
+    }
+
+    fn into_ours(self, here: &Surroundings, now: StoreNow) -> Ours {
+        let Self { mut record, bound, .. } = self;
+        let written_here = self.boot == here.boot.as_slice()
+            && self.time_namespace == to_column(here.time_namespace);
+        if written_here {
+            // Start times of processes are shown in the reader's time namespace: they too can be
+            // compared only here.
+            let gone = |bound: &Bound| record.is_live(now) && bound.is_gone(here);
+            if bound.as_ref().is_some_and(gone) {
+                record.end = record.end.min(now.lease);
+            }
+        } else {
+            record.end = now.lease.saturating_add(self.wall_end.saturating_since(now.wall));
+        }
+        Ours { record, bound, written_here }
+    }
+}
+
+/// Outer nothing: not what the column holds. Inner nothing: NULL.
+fn blob<'r>(row: &'r SqlRow<'_>, index: usize) -> Option<Option<&'r [u8]>> {
+    match row.get_ref(index).ok()? {
+        ValueRef::Blob(bytes) => Some(Some(bytes)),
+        ValueRef::Null => Some(None),
+        _ => None,
+    }
+}
+
+fn integer(row: &SqlRow<'_>, index: usize) -> Option<Option<i64>> {
+    match row.get_ref(index).ok()? {
+        ValueRef::Integer(number) => Some(Some(number)),
+        ValueRef::Null => Some(None),
+        _ => None,
+    }
+}
+
+fn time(row: &SqlRow<'_>, index: usize) -> Option<StoreTime> {
+    let micros = u64::try_from(integer(row, index)??).ok()?;
+    Some(StoreTime::from_micros(micros))
+}
+
+/// A number as a column holds it; beyond the range, the largest.
+pub(crate) fn to_column(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

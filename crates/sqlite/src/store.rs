@@ -1,0 +1,402 @@
+//! The store: verbs become attempts, attempts are repeated while the file is busy.
+//!
+//! ```text
+//!   call -> turn in this runtime -> attempt ------------------> answer
+//!                                    |  ^
+//!                            busy:   v  | at once, then after 0.1 ms ... 5 ms, until `by`
+//!                                   pause
+//! ```
+//!
+//! An attempt never waits inside SQLite. The mutex around the connection is only ever tried, and
+//! never held across an await.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, TryLockError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use fencelock_core::{
+    AcquireRequest, Acquired, Binding, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced,
+    HealRequest, Healed, InspectRequest, Inspection, ListRequest, Moment, Names, Page,
+    RaiseFenceRequest, Raised, ReleaseRequest, Released, RenewRequest, Renewed, Rules,
+    ShortenRequest, Shortened, StoreNow,
+};
+use fencelock_store::{
+    BoxFuture, Capabilities, Clock, Outcome, Reply, Store, StoreError, StoreErrorKind, StoreResult,
+    Wakeups, rt,
+};
+
+use crate::{
+    Builder,
+    builder::Options,
+    checkpoint::Checkpointer,
+    connection::{Access, Connection, Done, store_now},
+    failure::Failure,
+    row::MAX_PROCESSES,
+    transaction::Transaction,
+    turns::Turns,
+};
+
+/// Locks in one file, shared by the processes of one machine. Clones share a connection.
+///
+/// Leases count on the monotonic clock of the machine, which stands still during suspend for
+/// holder and contenders alike. A power cut or a restart ends no lease early: a lease of an earlier
+/// boot counts until its end on the wall clock.
+#[derive(Clone, Debug)]
+pub struct SqliteStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    path: PathBuf,
+    options: Options,
+    rules: Rules,
+    connection: Mutex<Option<Connection>>,
+    turns: Turns,
+    checkpointer: Checkpointer,
+    closed: AtomicBool,
+}
+
+impl SqliteStore {
+    /// A store in the file at a path. Nothing is opened until the first call.
+    ///
+    /// # Errors
+    /// When the path can't be one of a file.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::builder(path).build()
+    }
+
+    /// Makes a store with other settings than the default ones.
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder::new(path)
+    }
+
+    /// The path of the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// What the clocks of the store show now.
+    #[must_use]
+    pub fn store_now(&self) -> StoreNow {
+        store_now(&self.inner.options.clock)
+    }
+
+    pub(crate) fn made(path: PathBuf, options: Options) -> Self {
+        let inner = Inner {
+            path,
+            options,
+            rules: Rules::default(),
+            connection: Mutex::new(None),
+            turns: Turns::default(),
+            checkpointer: Checkpointer::default(),
+            closed: AtomicBool::new(false),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    fn step<'a, A: Send + 'a>(
+        &'a self,
+        access: Access,
+        by: Moment,
+        step: impl Fn(&Transaction<'_>, Rules) -> rusqlite::Result<A> + Send + Sync + 'a,
+    ) -> BoxFuture<'a, StoreResult<A>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            let clock = &inner.options.clock;
+            inner.check(by)?;
+            let Some(_turn) = inner.turns.wait(clock, by).await else {
+                return Err(inner.fail(Failure::Busy));
+            };
+            let step = |transaction: &Transaction<'_>| step(transaction, inner.rules);
+            let mut pause = Pause::default();
+            loop {
+                inner.check(by)?;
+                let failure = match inner.attempt(access, &step) {
+                    Ok(done) => {
+                        let reply = Reply::new(done.answer).at(done.now.lease);
+                        return Ok(reply.of(Some(done.incarnation)));
+                    }
+                    Err(Failure::NotOpen) => match self.reopen(by).await {
+                        Ok(()) => continue,
+                        Err(failure) => failure,
+                    },
+                    Err(failure) => failure,
+                };
+                if !matches!(failure, Failure::Busy) {
+                    return Err(inner.fail(failure));
+                }
+                pause.wait(clock, by).await;
+                if clock.now() >= by {
+                    return Err(inner.fail(Failure::Busy));
+                }
+            }
+        })
+    }
+
+    /// Opens the file on a thread that may block.
+    async fn reopen(&self, by: Moment) -> Result<(), Failure> {
+        let inner = Arc::clone(&self.inner);
+        let opening = rt::blocking(move || inner.open());
+        match self.inner.options.clock.until(by, opening).await {
+            Some(Some(result)) => result,
+            Some(None) => Err(StoreError::unavailable("the runtime is shutting down").into()),
+            None => Err(Failure::Busy),
+        }
+    }
+}
+
+impl Inner {
+    fn check(&self, by: Moment) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Acquire) {
+            let message = format!("sqlite:{}: the store was closed", self.path.display());
+            return Err(StoreError::new(StoreErrorKind::Closed, Outcome::NotDone, message));
+        }
+        if self.options.clock.now() >= by {
+            return Err(StoreError::unavailable(format!(
+                "sqlite:{}: no time was left to ask",
+                self.path.display()
+            )));
+        }
+        Ok(())
+    }
+
+    fn fail(&self, failure: Failure) -> StoreError {
+        failure.into_store_error(&self.path)
+    }
+
+    /// The connection, unless another thread is in it.
+    fn try_connection(&self) -> Option<MutexGuard<'_, Option<Connection>>> {
+        match self.connection.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                // Whoever panicked may have left a transaction open: closing undoes it.
+                let mut guard = poisoned.into_inner();
+                *guard = None;
+                self.connection.clear_poison();
+                Some(guard)
+            }
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn attempt<A>(
+        &self,
+        access: Access,
+        step: &impl Fn(&Transaction<'_>) -> rusqlite::Result<A>,
+    ) -> Result<Done<A>, Failure> {
+        let Some(mut guard) = self.try_connection() else { return Err(Failure::Busy) };
+        // Closing comes first, then the connection is taken out: see `close`.
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Failure::NotOpen);
+        }
+        let connection = match guard.as_ref() {
+            Some(connection) if connection.is_usable(&self.path) => connection,
+            Some(_) => {
+                // The file was replaced, or this is a child that was forked off. Then closing
+                // touches nothing but the child's own descriptors, since no transaction is open.
+                *guard = None;
+                return Err(Failure::NotOpen);
+            }
+            None => return Err(Failure::NotOpen),
+        };
+        let result = connection.attempt(access, &self.options.clock, step);
+        match &result {
+            Ok(_) if access == Access::Write => {
+                self.checkpointer.after_commit(connection, &self.path, &self.options);
+            }
+            Err(failure) if failure.breaks_connection() => *guard = None,
+            _ => {}
+        }
+        result
+    }
+
+    fn open(&self) -> Result<(), Failure> {
+        let Some(mut guard) = self.try_connection() else { return Err(Failure::Busy) };
+        if guard.is_none() && !self.closed.load(Ordering::Acquire) {
+            *guard = Some(Connection::open(&self.path, &self.options)?);
+        }
+        Ok(())
+    }
+}
+
+/// The pauses of one call while the file is busy.
+#[derive(Debug, Default)]
+struct Pause {
+    tries: u32,
+}
+
+impl Pause {
+    /// A transaction takes some ten microseconds: the next try may well succeed.
+    const TRIES_AT_ONCE: u32 = 4;
+    const SHORTEST: Duration = Duration::from_micros(100);
+    const LONGEST: Duration = Duration::from_millis(5);
+
+    async fn wait(&mut self, clock: &Clock, by: Moment) {
+        self.tries = self.tries.saturating_add(1);
+        let Some(step) = self.tries.checked_sub(Self::TRIES_AT_ONCE + 1) else {
+            return std::thread::yield_now();
+        };
+        let span = Self::SHORTEST.saturating_mul(1 << step.min(6)).min(Self::LONGEST);
+        // Between a half and the whole, so that those who wait spread out.
+        let jittered = span / 2 + (span / 2).mul_f64(f64::from(rt::chance()) / f64::from(u32::MAX));
+        let left = by.saturating_since(clock.now());
+        rt::sleep(jittered.min(left)).await;
+    }
+}
+
+fn check_binding(binding: &Binding) -> Result<(), StoreError> {
+    match binding {
+        Binding::Processes(processes) if processes.len() > MAX_PROCESSES => {
+            Err(StoreError::unsupported(format!(
+                "a lease is bound to at most {MAX_PROCESSES} processes, not {}",
+                processes.len()
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl fmt::Display for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sqlite:{}", self.inner.path.display())
+    }
+}
+
+impl Store for SqliteStore {
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::full("native");
+        capabilities.binding = true;
+        capabilities
+    }
+
+    fn clock(&self) -> Clock {
+        self.inner.options.clock.clone()
+    }
+
+    fn connect(&self, by: Moment) -> BoxFuture<'_, StoreResult<()>> {
+        self.step(Access::Read, by, |_, _| Ok(()))
+    }
+
+    fn acquire<'a>(
+        &'a self,
+        request: &'a AcquireRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Acquired>> {
+        if let Err(error) = check_binding(&request.binding) {
+            return Box::pin(async { Err(error) });
+        }
+        self.step(Access::Write, by, |transaction, rules| transaction.acquire(rules, request))
+    }
+
+    fn renew<'a>(
+        &'a self,
+        batch: &'a [RenewRequest],
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Vec<Renewed>>> {
+        if batch.len() > RenewRequest::MAX_BATCH {
+            return Box::pin(async { Err(StoreError::unsupported("a batch of too many leases")) });
+        }
+        self.step(Access::Write, by, |transaction, rules| transaction.renew(rules, batch))
+    }
+
+    fn shorten<'a>(
+        &'a self,
+        request: &'a ShortenRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Shortened>> {
+        self.step(Access::Write, by, |transaction, rules| transaction.shorten(rules, request))
+    }
+
+    fn release<'a>(
+        &'a self,
+        request: &'a ReleaseRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Released>> {
+        self.step(Access::Write, by, |transaction, rules| transaction.release(rules, request))
+    }
+
+    fn exchange_token<'a>(
+        &'a self,
+        request: &'a ExchangeRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Exchanged>> {
+        if let Err(error) = check_binding(&request.binding) {
+            return Box::pin(async { Err(error) });
+        }
+        self.step(Access::Write, by, |transaction, rules| transaction.exchange(rules, request))
+    }
+
+    fn raise_fence<'a>(
+        &'a self,
+        request: &'a RaiseFenceRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Raised>> {
+        self.step(Access::Write, by, |transaction, rules| transaction.raise(rules, request))
+    }
+
+    fn heal<'a>(
+        &'a self,
+        request: &'a HealRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Healed>> {
+        self.step(Access::Write, by, |transaction, rules| transaction.heal(rules, request))
+    }
+
+    fn inspect<'a>(
+        &'a self,
+        request: &'a InspectRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Inspection>> {
+        self.step(Access::Read, by, |transaction, rules| transaction.inspect(rules, request))
+    }
+
+    fn list<'a>(
+        &'a self,
+        request: &'a ListRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Page>> {
+        self.step(Access::Read, by, |transaction, rules| transaction.list(rules, request))
+    }
+
+    fn force_release<'a>(
+        &'a self,
+        request: &'a ForceReleaseRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Forced>> {
+        self.step(Access::Write, by, |transaction, rules| transaction.force(rules, request))
+    }
+
+    fn wakeups<'a>(
+        &'a self,
+        _: &'a Names,
+        _: Moment,
+    ) -> BoxFuture<'a, Result<Wakeups, StoreError>> {
+        let message = "a lock file wakes nobody: try again after a pause";
+        Box::pin(async move { Err(StoreError::unsupported(message)) })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.inner.closed.store(true, Ordering::Release);
+        Box::pin(async move {
+            // A step that runs on another thread ends soon; none begins any more.
+            for _ in 0..CLOSE_LOOKS {
+                if let Some(mut guard) = self.inner.try_connection() {
+                    *guard = None;
+                    return;
+                }
+                rt::sleep(Pause::SHORTEST).await;
+            }
+        })
+    }
+}
+
+/// About a second. After that, the connection closes when the last clone of the store is dropped.
+const CLOSE_LOOKS: u32 = 1_000;

@@ -1,0 +1,70 @@
+//! Removes forgotten rows, a few at a time, inside transactions that write anyway.
+//!
+//! `sweep_at_us` is when a row is looked at, not when it is forgotten: it is set when the row is
+//! made, and again at each look. So the steps of a lock that exists never touch the index, and a
+//! row that is used once is removed soon after its time.
+
+use std::time::Duration;
+
+use fencelock_core::{StoreNow, StoreTime};
+use rusqlite::params;
+
+use crate::{
+    row::{Slot, columns, to_column},
+    transaction::Transaction,
+};
+
+/// Rows for each new name: more than one, so that sweeping is faster than making.
+const ROWS_EACH: usize = 4;
+/// A row is looked at again after at most this: its forgetting may have come nearer.
+const LOOK_AGAIN: Duration = Duration::from_secs(600);
+/// And after at least this, so that a row which can't be removed is not looked at all the time.
+const LOOK_AGAIN_SOONEST: Duration = Duration::from_secs(1);
+
+/// When a row is to be looked at.
+pub(crate) fn next_look(forget_at: StoreTime, now: StoreNow) -> i64 {
+    let left = forget_at.saturating_since(now.wall);
+    let span = left.clamp(LOOK_AGAIN_SOONEST, LOOK_AGAIN);
+    to_column(now.wall.saturating_add(span).as_micros())
+}
+
+/// Looks at a few rows whose time has come.
+pub(crate) fn sweep(transaction: &Transaction<'_>, new_names: usize) -> rusqlite::Result<()> {
+    let now = transaction.now;
+    let due = due(transaction, new_names.saturating_mul(ROWS_EACH))?;
+    for (name, slot) in due {
+        match slot {
+            Slot::Ours(ours) if ours.record.is_forgotten(now) => {
+                let mut delete =
+                    transaction.sql.prepare_cached("DELETE FROM lock WHERE name = ?1")?;
+                delete.execute([name])?;
+            }
+            other => {
+                let forget_at = match other {
+                    Slot::Ours(ours) => ours.record.forget_at,
+                    // Not ours to remove.
+                    Slot::Foreign(_) | Slot::Absent => StoreTime::from_micros(u64::MAX),
+                };
+                let mut later = transaction
+                    .sql
+                    .prepare_cached("UPDATE lock SET sweep_at_us = ?1 WHERE name = ?2")?;
+                later.execute(params![next_look(forget_at, now), name])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn due(transaction: &Transaction<'_>, limit: usize) -> rusqlite::Result<Vec<(Vec<u8>, Slot)>> {
+    let mut select = transaction.sql.prepare_cached(concat!(
+        "SELECT ",
+        columns!(),
+        ", name FROM lock WHERE sweep_at_us < ?1 ORDER BY sweep_at_us LIMIT ?2"
+    ))?;
+    let wall = to_column(transaction.now.wall.as_micros());
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = select.query_map([wall, limit], |row| {
+        Ok((row.get(13)?, Slot::of(row, transaction.here, transaction.now)))
+    })?;
+    rows.collect()
+}
