@@ -1,0 +1,244 @@
+//! Any sequence of verbs answers as `LockTable` does at the same instants.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use fencelock_core::{
+    AcquireRequest, ExchangeRequest, FencingToken, ForceReleaseRequest, HealRequest,
+    InspectRequest, ListRequest, LockName, LockTable, Metadata, Moment, Names, RaiseFenceRequest,
+    ReleaseRequest, RenewRequest, Retain, ShortenRequest, StoreTime, Token,
+};
+use fencelock_sqlite::SqliteStore;
+use fencelock_store::{ManualClock, Store};
+use proptest::prelude::*;
+
+/// Small alphabets, so that sequences meet themselves again.
+#[derive(Clone, Debug)]
+enum Step {
+    Advance(u64),
+    Acquire { names: Vec<u8>, token: u8, ttl: u64, retain: u64, fence: Fences, deadline: i64 },
+    Renew(Vec<(Vec<u8>, u8, u64, u64)>),
+    Shorten { names: Vec<u8>, token: u8, ttl: u64, retain: u64 },
+    Release { names: Vec<u8>, token: u8, retain: u64 },
+    Exchange { names: Vec<u8>, from: u8, to: u8, ttl: u64, retain: u64, deadline: i64 },
+    Raise { names: Vec<u8>, token: u8, ahead: i64 },
+    Heal { names: Vec<u8>, token: u8, ttl: u64, retain: u64, ahead: Option<i64>, deadline: i64 },
+    Inspect(u8),
+    List { prefix: Vec<u8>, limit: usize },
+    Force { name: u8, retain: u64 },
+    /// Another process takes over: the next steps go through another store.
+    Switch,
+}
+
+/// Relative to the wall clock, in microseconds.
+type Fences = (Option<i64>, Option<i64>);
+
+fn names() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(0u8..4, 1..4)
+}
+
+fn millis() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(10u64), Just(50), Just(1_000), 10u64..3_000]
+}
+
+fn retain() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0u64), Just(100), Just(600_000)]
+}
+
+fn around() -> impl Strategy<Value = i64> {
+    prop_oneof![Just(0i64), -100_000i64..100_000, Just(10_000_000), Just(10_000_001)]
+}
+
+/// Mostly in the future.
+fn deadline() -> impl Strategy<Value = i64> {
+    prop_oneof![Just(-1i64), Just(0), Just(1), Just(1_000_000), Just(1_000_000)]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let token = || 0u8..5;
+    prop_oneof![
+        3 => prop_oneof![Just(10_000u64), Just(50_000), 1u64..2_000_000].prop_map(Step::Advance),
+        1 => Just(Step::Advance(700_000_000)),
+        6 => (
+            names(), token(), millis(), retain(),
+            (prop::option::weighted(0.2, around()), prop::option::weighted(0.2, around())),
+            deadline(),
+        ).prop_map(|(names, token, ttl, retain, fence, deadline)| {
+            Step::Acquire { names, token, ttl, retain, fence, deadline }
+        }),
+        3 => prop::collection::vec((names(), token(), millis(), retain()), 0..4)
+            .prop_map(Step::Renew),
+        2 => (names(), token(), millis(), retain()).prop_map(|(names, token, ttl, retain)| {
+            Step::Shorten { names, token, ttl, retain }
+        }),
+        4 => (names(), token(), retain())
+            .prop_map(|(names, token, retain)| Step::Release { names, token, retain }),
+        2 => (names(), token(), token(), millis(), retain(), deadline()).prop_map(
+            |(names, from, to, ttl, retain, deadline)| {
+                Step::Exchange { names, from, to, ttl, retain, deadline }
+            }
+        ),
+        2 => (names(), token(), around())
+            .prop_map(|(names, token, ahead)| Step::Raise { names, token, ahead }),
+        2 => (
+            names(), token(), millis(), retain(), prop::option::of(around()), deadline(),
+        ).prop_map(|(names, token, ttl, retain, ahead, deadline)| {
+            Step::Heal { names, token, ttl, retain, ahead, deadline }
+        }),
+        2 => (0u8..4).prop_map(Step::Inspect),
+        1 => (prop_oneof![Just(vec![]), Just(b"n".to_vec()), Just(b"n1".to_vec())], 1usize..4)
+            .prop_map(|(prefix, limit)| Step::List { prefix, limit }),
+        1 => (0u8..4, retain()).prop_map(|(name, retain)| Step::Force { name, retain }),
+        1 => Just(Step::Switch),
+    ]
+}
+
+fn lock(number: u8) -> LockName {
+    common::name(&format!("n{number}"))
+}
+
+fn set(numbers: &[u8]) -> Names {
+    Names::new(numbers.iter().map(|&number| lock(number))).unwrap()
+}
+
+fn token(number: u8) -> Token {
+    Token::from_bytes([number; 16])
+}
+
+fn kept(millis: u64) -> Retain {
+    Retain::new(Duration::from_millis(millis))
+}
+
+fn shifted(now: StoreTime, by: i64) -> u64 {
+    now.as_micros().saturating_add_signed(by)
+}
+
+fn fence(now: StoreTime, by: i64) -> FencingToken {
+    FencingToken::new(shifted(now, by)).unwrap()
+}
+
+fn until(now: StoreTime, by: i64) -> Option<StoreTime> {
+    Some(StoreTime::from_micros(shifted(now, by)))
+}
+
+/// One step on both; the answers are the same, and so is the instant.
+async fn both(store: &SqliteStore, table: &mut LockTable, step: Step) {
+    let now = store.store_now();
+    let never = Moment::NEVER;
+    macro_rules! same {
+        ($verb:ident, $request:expr) => {{
+            let request = $request;
+            let reply = store.$verb(&request, never).await.unwrap();
+            assert_eq!(reply.at, Some(now.lease));
+            assert_eq!(reply.answer, table.$verb(&request, now), "{request:?}");
+        }};
+    }
+    match step {
+        Step::Advance(_) | Step::Switch => unreachable!("no verb"),
+        Step::Acquire { names, token: by, ttl, retain, fence: (floor, proposed), deadline } => {
+            let mut request = AcquireRequest::new(set(&names), token(by), common::ttl(ttl));
+            request.retain = kept(retain);
+            request.metadata = Metadata::new(vec![by; usize::from(by) * 100]).unwrap();
+            request.floor = floor.map(|by| fence(now.wall, by));
+            request.proposed = proposed.map(|by| fence(now.wall, by));
+            request.deadline = until(now.lease, deadline);
+            same!(acquire, request);
+        }
+        Step::Renew(batch) => {
+            let batch: Vec<_> = batch
+                .into_iter()
+                .map(|(names, by, ttl, retain)| {
+                    let mut request =
+                        RenewRequest::new(set(&names), token(by), common::ttl(ttl));
+                    request.retain = kept(retain);
+                    request
+                })
+                .collect();
+            same!(renew, batch);
+        }
+        Step::Shorten { names, token: by, ttl, retain } => {
+            let mut request = ShortenRequest::new(set(&names), token(by), common::ttl(ttl));
+            request.retain = kept(retain);
+            same!(shorten, request);
+        }
+        Step::Release { names, token: by, retain } => {
+            let mut request = ReleaseRequest::new(set(&names), token(by));
+            request.retain = kept(retain);
+            same!(release, request);
+        }
+        Step::Exchange { names, from, to, ttl, retain, deadline } => {
+            let mut request =
+                ExchangeRequest::new(set(&names), token(from), token(to), common::ttl(ttl));
+            request.retain = kept(retain);
+            request.deadline = until(now.lease, deadline);
+            same!(exchange_token, request);
+        }
+        Step::Raise { names, token: by, ahead } => {
+            same!(
+                raise_fence,
+                RaiseFenceRequest::new(set(&names), token(by), fence(now.wall, ahead))
+            );
+        }
+        Step::Heal { names, token: by, ttl, retain, ahead, deadline } => {
+            let mut request = HealRequest::new(set(&names), token(by), common::ttl(ttl));
+            request.retain = kept(retain);
+            request.fencing_token = ahead.map(|by| fence(now.wall, by));
+            request.deadline = until(now.lease, deadline);
+            same!(heal, request);
+        }
+        Step::Inspect(name) => same!(inspect, InspectRequest::new(lock(name))),
+        Step::List { prefix, limit } => {
+            let mut request = ListRequest::new(prefix);
+            request.limit = limit;
+            loop {
+                let reply = store.list(&request, never).await.unwrap();
+                let expected = table.list(&request, now);
+                assert_eq!(reply.answer.locks, expected.locks);
+                assert_eq!(reply.answer.next.is_some(), expected.next.is_some());
+                let Some(next) = reply.answer.next else { break };
+                request.cursor = Some(next);
+            }
+        }
+        Step::Force { name, retain } => {
+            let mut request = ForceReleaseRequest::new(lock(name));
+            request.retain = kept(retain);
+            same!(force_release, request);
+        }
+    }
+}
+
+fn cases() -> u32 {
+    match std::env::var("FENCELOCK_SOAK") {
+        Ok(_) => 5_000,
+        Err(_) => 60,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_verb_answers_as_the_table_does(steps in prop::collection::vec(step(), 1..60)) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locks.db");
+        let clock = ManualClock::new();
+        let stores = [common::manual(&path, &clock), common::manual(&path, &clock)];
+        let mut table = LockTable::default();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut at = 0;
+            for step in steps {
+                match step {
+                    Step::Advance(micros) => clock.advance(Duration::from_micros(micros)),
+                    Step::Switch => at = 1 - at,
+                    step => both(&stores[at], &mut table, step).await,
+                }
+            }
+        });
+        let intact: String =
+            common::bare(&path).query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        prop_assert_eq!(intact, "ok");
+    }
+}
