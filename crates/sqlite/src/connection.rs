@@ -174,6 +174,8 @@ impl Connection {
 fn settle(sql: &Sql, options: &Options) -> rusqlite::Result<()> {
     // A short-lived command must not bring the whole log into the file when it ends.
     sql.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    // Otherwise SQLite plans a range again, parser and all, each time its bounds are bound.
+    sql.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     sql.set_prepared_statement_cache_capacity(32);
     let synchronous = match options.durability {
         Durability::Process => "NORMAL",

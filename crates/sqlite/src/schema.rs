@@ -137,7 +137,7 @@ fn initialise(sql: &Connection) -> Result<(), Failure> {
 }
 
 /// Small pages: a step writes one or two, and writing and summing them is most of what it costs.
-const PAGE_BYTES: u32 = 4096;
+const PAGE_BYTES: u32 = 1024;
 
 /// Checks that the file is ours, of this layout, and in write-ahead mode.
 pub(crate) fn claim(sql: &Connection, path: &Path) -> Result<(), Failure> {

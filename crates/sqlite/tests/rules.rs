@@ -18,16 +18,56 @@ use proptest::prelude::*;
 #[derive(Clone, Debug)]
 enum Step {
     Advance(u64),
-    Acquire { names: Vec<u8>, token: u8, ttl: u64, retain: u64, fence: Fences, deadline: i64 },
+    Acquire {
+        names: Vec<u8>,
+        token: u8,
+        ttl: u64,
+        retain: u64,
+        fence: Fences,
+        deadline: i64,
+    },
     Renew(Vec<(Vec<u8>, u8, u64, u64)>),
-    Shorten { names: Vec<u8>, token: u8, ttl: u64, retain: u64 },
-    Release { names: Vec<u8>, token: u8, retain: u64 },
-    Exchange { names: Vec<u8>, from: u8, to: u8, ttl: u64, retain: u64, deadline: i64 },
-    Raise { names: Vec<u8>, token: u8, ahead: i64 },
-    Heal { names: Vec<u8>, token: u8, ttl: u64, retain: u64, ahead: Option<i64>, deadline: i64 },
+    Shorten {
+        names: Vec<u8>,
+        token: u8,
+        ttl: u64,
+        retain: u64,
+    },
+    Release {
+        names: Vec<u8>,
+        token: u8,
+        retain: u64,
+    },
+    Exchange {
+        names: Vec<u8>,
+        from: u8,
+        to: u8,
+        ttl: u64,
+        retain: u64,
+        deadline: i64,
+    },
+    Raise {
+        names: Vec<u8>,
+        token: u8,
+        ahead: i64,
+    },
+    Heal {
+        names: Vec<u8>,
+        token: u8,
+        ttl: u64,
+        retain: u64,
+        ahead: Option<i64>,
+        deadline: i64,
+    },
     Inspect(u8),
-    List { prefix: Vec<u8>, limit: usize },
-    Force { name: u8, retain: u64 },
+    List {
+        prefix: Vec<u8>,
+        limit: usize,
+    },
+    Force {
+        name: u8,
+        retain: u64,
+    },
     /// Another process takes over: the next steps go through another store.
     Switch,
 }
@@ -150,8 +190,7 @@ async fn both(store: &SqliteStore, table: &mut LockTable, step: Step) {
             let batch: Vec<_> = batch
                 .into_iter()
                 .map(|(names, by, ttl, retain)| {
-                    let mut request =
-                        RenewRequest::new(set(&names), token(by), common::ttl(ttl));
+                    let mut request = RenewRequest::new(set(&names), token(by), common::ttl(ttl));
                     request.retain = kept(retain);
                     request
                 })

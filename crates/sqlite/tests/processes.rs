@@ -1,0 +1,266 @@
+//! Several processes and one file: exclusion, first openings, sudden death.
+//!
+//! The test starts this very binary again; `as_a_child` is what those children do.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use common::{bare, is_free, name, soon, take, ttl};
+use fencelock_core::{AcquireRequest, Acquired, Binding, ReleaseRequest, Released};
+use fencelock_sqlite::{SqliteStore, process};
+use fencelock_store::{Clock, Store, StoreErrorKind, rt};
+
+const ROLE: &str = "FENCELOCK_TEST_ROLE";
+const FOLDER: &str = "FENCELOCK_TEST_FOLDER";
+
+fn start(role: &str, folder: &Path) -> Child {
+    Command::new(env::current_exe().unwrap())
+        .args(["--exact", "as_a_child", "--ignored", "--nocapture"])
+        .env(ROLE, role)
+        .env(FOLDER, folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn end_well(children: Vec<Child>) {
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+}
+
+fn times(short: usize, soak: usize) -> usize {
+    if env::var_os("FENCELOCK_SOAK").is_some() { soak } else { short }
+}
+
+fn file(folder: &Path) -> PathBuf {
+    folder.join("new/locks.db")
+}
+
+fn integrity(path: &Path) -> String {
+    bare(path).query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+#[ignore = "what the child processes of the other tests do"]
+fn as_a_child() {
+    let role = env::var(ROLE).unwrap();
+    let folder = PathBuf::from(env::var_os(FOLDER).unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let store = SqliteStore::open(file(&folder)).unwrap();
+    runtime.block_on(async {
+        match role.as_str() {
+            "count" => count(&store, &folder, times(40, 2_000)).await,
+            "open" => open_first(&store).await,
+            "churn" => churn(&store).await,
+            "hold" => hold(&store, &folder).await,
+            "full" => fill(&store).await,
+            other => panic!("{other}"),
+        }
+    });
+}
+
+/// Adds one to a number in a file so often, under the lock.
+async fn count(store: &SqliteStore, folder: &Path, rounds: usize) {
+    let number = folder.join("number");
+    for _ in 0..rounds {
+        let token = loop {
+            let token = rt::fresh_token();
+            let request = AcquireRequest::new(name("count"), token, ttl(60_000));
+            match store.acquire(&request, soon()).await.unwrap().answer {
+                Acquired::Granted(_) => break token,
+                _ => rt::sleep(Duration::from_millis(1)).await,
+            }
+        };
+        let before: usize = fs::read_to_string(&number).unwrap().parse().unwrap();
+        rt::yield_now().await;
+        fs::write(&number, (before + 1).to_string()).unwrap();
+        let request = ReleaseRequest::new(name("count"), token);
+        let answer = store.release(&request, soon()).await.unwrap().answer;
+        assert_eq!(answer, Released::Held);
+    }
+}
+
+/// Waits until its input ends, so that all begin together.
+async fn open_first(store: &SqliteStore) {
+    std::io::read_to_string(std::io::stdin()).unwrap();
+    let request = AcquireRequest::new(name("first"), rt::fresh_token(), ttl(60_000));
+    let _ = store.acquire(&request, soon()).await.unwrap();
+}
+
+/// Takes and gives back for ever.
+async fn churn(store: &SqliteStore) {
+    let mine = format!("mine-{}", std::process::id());
+    loop {
+        for lock in ["shared", mine.as_str()] {
+            let token = rt::fresh_token();
+            let mut request = AcquireRequest::new(name(lock), token, ttl(60_000));
+            request.binding = Binding::Processes(vec![process::current().unwrap()]);
+            if let Acquired::Granted(_) = store.acquire(&request, soon()).await.unwrap().answer {
+                let request = ReleaseRequest::new(name(lock), token);
+                let _ = store.release(&request, soon()).await.unwrap();
+            }
+        }
+    }
+}
+
+/// Holds two locks, one bound to itself, until it is killed.
+async fn hold(store: &SqliteStore, folder: &Path) {
+    let _ = take(store, "unbound", 700).await;
+    let mut request = AcquireRequest::new(name("bound"), rt::fresh_token(), ttl(60_000));
+    request.binding = Binding::Processes(vec![process::current().unwrap()]);
+    let answer = store.acquire(&request, soon()).await.unwrap().answer;
+    assert!(matches!(answer, Acquired::Granted(_)));
+    fs::write(folder.join("held"), "").unwrap();
+    std::io::read_to_string(std::io::stdin()).unwrap();
+}
+
+/// Takes names on a small disk until there is no room, then goes on with what it has.
+async fn fill(store: &SqliteStore) {
+    let mut held = Vec::new();
+    let refused = loop {
+        let lock = name(&format!("{:0>400}", held.len()));
+        let request = AcquireRequest::new(lock, rt::fresh_token(), ttl(60_000));
+        match store.acquire(&request, soon()).await {
+            Ok(_) => held.push(request),
+            Err(error) => break error,
+        }
+        assert!(held.len() < 100_000);
+    };
+    assert_eq!(refused.kind(), StoreErrorKind::Full, "{refused}");
+    assert!(!held.is_empty());
+    for request in held {
+        let release = ReleaseRequest::new(request.names, request.token);
+        let answer = store.release(&release, soon()).await.unwrap().answer;
+        assert_eq!(answer, Released::Held);
+    }
+    fs::remove_file(file(&PathBuf::from(env::var_os(FOLDER).unwrap())).with_file_name("ballast"))
+        .unwrap();
+    let _ = take(store, &"again".repeat(90), 1_000).await;
+}
+
+#[test]
+fn eight_processes_that_read_add_one_and_write_count_exactly() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("number"), "0").unwrap();
+    end_well((0..8).map(|_| start("count", folder.path())).collect());
+    let number = fs::read_to_string(folder.path().join("number")).unwrap();
+    assert_eq!(number, (8 * times(40, 2_000)).to_string());
+}
+
+#[test]
+fn processes_that_open_a_new_file_at_once_all_succeed() {
+    for round in 0..times(6, 300) {
+        let folder = tempfile::tempdir().unwrap();
+        if round % 2 == 1 {
+            // An empty file is laid out in place.
+            fs::create_dir(folder.path().join("new")).unwrap();
+            fs::write(file(folder.path()), "").unwrap();
+        }
+        let mut children: Vec<_> = (0..8).map(|_| start("open", folder.path())).collect();
+        for child in &mut children {
+            drop(child.stdin.take());
+        }
+        end_well(children);
+        let path = file(folder.path());
+        assert_eq!(integrity(&path), "ok");
+        let held: i64 = bare(&path)
+            .query_row("SELECT count(*) FROM lock WHERE held", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(held, 1);
+    }
+}
+
+#[test]
+fn processes_killed_at_any_instant_leave_a_sound_file_and_free_locks() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut children: Vec<_> = (0..6).map(|_| start("churn", folder.path())).collect();
+    let end = Instant::now() + Duration::from_secs(times(3, 120) as u64);
+    let mut kills = 0;
+    while Instant::now() < end {
+        // The pause is part of what is tested: another one each time.
+        let pause = Duration::from_micros(u64::from(rt::chance() % 30_000));
+        std::thread::sleep(pause);
+        let index = rt::chance() as usize % children.len();
+        children[index].kill().unwrap();
+        children[index].wait().unwrap();
+        children[index] = start("churn", folder.path());
+        kills += 1;
+    }
+    for child in &mut children {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(kills > 20, "{kills}");
+    let path = file(folder.path());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = SqliteStore::open(&path).unwrap();
+        assert!(is_free(&store, "shared").await);
+        let page = store.list(&fencelock_core::ListRequest::new(""), soon()).await.unwrap();
+        assert_eq!(page.answer.locks, [], "all were bound to processes that are gone");
+    });
+    assert_eq!(integrity(&path), "ok");
+}
+
+#[tokio::test]
+async fn a_killed_holder_is_gone_at_once_where_bound_and_after_its_ttl_where_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = start("hold", folder.path());
+    let patience = Instant::now() + Duration::from_secs(20);
+    while !folder.path().join("held").exists() {
+        assert!(Instant::now() < patience);
+        rt::sleep(Duration::from_millis(2)).await;
+    }
+    let store = SqliteStore::open(file(folder.path())).unwrap();
+    assert!(!is_free(&store, "bound").await, "its process lives");
+    child.kill().unwrap();
+    // Not reaped: a zombie is gone too.
+    while process::presence(process::find(child.id()).unwrap()) != process::Presence::Gone {
+        assert!(Instant::now() < patience);
+        rt::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(is_free(&store, "bound").await);
+    let killed = Clock::Monotonic.now();
+    while !is_free(&store, "unbound").await {
+        assert!(Instant::now() < patience);
+        rt::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(Clock::Monotonic.now().saturating_since(killed) < Duration::from_millis(1_200));
+    child.wait().unwrap();
+}
+
+/// On a file system of 400 KiB of its own; with user namespaces this needs no rights.
+#[test]
+fn a_full_disk_refuses_new_names_only_and_the_store_works_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "mkdir new && mount -t tmpfs -o size=1m none new && \
+                  head -c 200000 /dev/zero > new/ballast && exec \"$0\" \"$@\"";
+    let unshare = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "--"]).args(arguments);
+        command.current_dir(folder.path());
+        command
+    };
+    if !unshare(&["true"]).status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: this machine gives no mount namespace");
+        return;
+    }
+    let test = env::current_exe().unwrap();
+    let status = unshare(&["sh", "-c", script])
+        .arg(test)
+        .args(["--exact", "as_a_child", "--ignored", "--nocapture"])
+        .env(ROLE, "full")
+        .env(FOLDER, folder.path())
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
