@@ -52,7 +52,7 @@ impl Builder {
         self
     }
 
-    /// How many pages of 4 KiB the file may have: beyond, new names are refused as on a full disk.
+    /// How many pages of 1 KiB the file may have: beyond, new names are refused as on a full disk.
     /// By default there is no limit but the disk. Each process has its own limit.
     pub fn pages_max(mut self, pages: u32) -> Self {
         self.options.pages_max = Some(pages);

@@ -54,7 +54,7 @@ impl Checkpointer {
             rt::blocking(move || {
                 let _running = running;
                 // A connection of its own: the store's is for the callers.
-                if let Ok(connection) = Connection::open(&path, &options) {
+                if let Ok(connection) = Connection::open_existing(&path, &options) {
                     report(connection.checkpoint("PASSIVE"));
                     report(connection.checkpoint("FULL"));
                 }

@@ -4,6 +4,7 @@
 //! processes, the caller does that without blocking a thread.
 
 use std::{
+    cell::Cell,
     path::Path,
     sync::{
         Arc,
@@ -58,17 +59,19 @@ impl Connection {
     /// Opens the file, and makes it first where there is none. Blocks on the disk.
     pub(crate) fn open(path: &Path, options: &Options) -> Result<Self, Failure> {
         path::check_file_system(path)?;
-        let file = match path::look(path)? {
-            Present::File(file) => file,
-            Present::Nothing => {
-                schema::create(path)?;
-                match path::look(path)? {
-                    Present::File(file) => file,
-                    // Somebody removed it in this very moment.
-                    Present::Nothing => return Err(Failure::Busy),
-                }
-            }
-        };
+        if path::look(path)? == Present::Nothing {
+            schema::create(path)?;
+        }
+        match Self::open_existing(path, options) {
+            // Somebody removed it in this very moment.
+            Err(Failure::NotOpen) => Err(Failure::Busy),
+            other => other,
+        }
+    }
+
+    /// Opens the file where there is one.
+    pub(crate) fn open_existing(path: &Path, options: &Options) -> Result<Self, Failure> {
+        let Present::File(file) = path::look(path)? else { return Err(Failure::NotOpen) };
         let here = match &options.surroundings {
             Some(given) => given.clone(),
             None => Surroundings::of_this_process().map_err(|error| {
@@ -135,7 +138,7 @@ impl Connection {
         step: &impl Fn(&Transaction<'_>) -> rusqlite::Result<A>,
     ) -> Result<Done<A>, Failure> {
         let now = self.begin(access, clock)?;
-        let transaction = Transaction { sql: &self.sql, here: &self.here, now };
+        let transaction = Transaction { sql: &self.sql, here: &self.here, now, made: Cell::new(0) };
         let result =
             step(&transaction).map_err(Failure::from).and_then(|answer| match self.run("COMMIT") {
                 Ok(()) => Ok(answer),
@@ -201,4 +204,51 @@ pub(crate) fn store_now(clock: &Clock) -> StoreNow {
 
 const fn micros(nanos: u64) -> StoreTime {
     StoreTime::from_micros(nanos / 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> Options {
+        Options {
+            durability: Durability::Process,
+            pages_max: None,
+            clock: Clock::Monotonic,
+            surroundings: None,
+        }
+    }
+
+    #[test]
+    fn a_connection_of_another_process_or_to_another_file_is_not_used() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("locks.db");
+        let mut connection = Connection::open(&path, &options()).expect("it opens");
+        assert!(connection.is_usable(&path));
+        // As a child sees it that was forked off.
+        connection.opened_by += 1;
+        assert!(!connection.is_usable(&path));
+        connection.opened_by -= 1;
+        std::fs::rename(&path, folder.path().join("moved.db")).expect("it moves");
+        assert!(!connection.is_usable(&path));
+        assert!(matches!(Connection::open_existing(&path, &options()), Err(Failure::NotOpen)));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn statements_are_prepared_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let connection =
+            Connection::open(&folder.path().join("locks.db"), &options()).expect("it opens");
+        let planned_again = || {
+            let again = rusqlite::StatementStatus::RePrepare;
+            let sql = "SELECT name FROM lock WHERE sweep_at_us < ?1";
+            let mut statement = connection.sql.prepare_cached(sql).expect("it is cached");
+            assert!(!statement.exists([connection.log_frames()]).expect("it runs"));
+            statement.get_status(again)
+        };
+        planned_again();
+        assert_eq!(planned_again(), 0);
+        assert_eq!(planned_again(), 0);
+    }
 }

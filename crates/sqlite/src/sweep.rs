@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use fencelock_core::{StoreNow, StoreTime};
+use fencelock_store::rt;
 use rusqlite::params;
 
 use crate::{
@@ -16,6 +17,8 @@ use crate::{
 
 /// Rows for each new name: more than one, so that sweeping is faster than making.
 const ROWS_EACH: usize = 4;
+/// Of the grants that made no row, one in so many sweeps.
+const ONE_GRANT_IN: u32 = 16;
 /// A row is looked at again after at most this: its forgetting may have come nearer.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 /// And after at least this, so that a row which can't be removed is not looked at all the time.
@@ -28,10 +31,15 @@ pub(crate) fn next_look(forget_at: StoreTime, now: StoreNow) -> i64 {
     to_column(now.wall.saturating_add(span).as_micros())
 }
 
-/// Looks at a few rows whose time has come.
-pub(crate) fn sweep(transaction: &Transaction<'_>, new_names: usize) -> rusqlite::Result<()> {
+/// Looks at a few rows whose time has come, after names were granted.
+pub(crate) fn after_grant(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     let now = transaction.now;
-    let due = due(transaction, new_names.saturating_mul(ROWS_EACH))?;
+    // Where nothing was made it is only for what others left: now and then.
+    let looks = match transaction.made.get() {
+        0 if !rt::chance().is_multiple_of(ONE_GRANT_IN) => return Ok(()),
+        made => made.max(1).saturating_mul(ROWS_EACH),
+    };
+    let due = due(transaction, looks)?;
     for (name, slot) in due {
         match slot {
             Slot::Ours(ours) if ours.record.is_forgotten(now) => {

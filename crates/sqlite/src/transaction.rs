@@ -2,8 +2,10 @@
 //!
 //! It must not decide anything about locks; `verbs` does, with the rules of the core.
 
+use std::cell::Cell;
+
 use fencelock_core::{Binding, LockName, Record, RecordState, StoreNow};
-use rusqlite::{Connection, OptionalExtension as _, named_params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::{
     row::{Bound, KIND, Ours, Slot, columns, to_column},
@@ -16,6 +18,8 @@ pub(crate) struct Transaction<'c> {
     pub(crate) sql: &'c Connection,
     pub(crate) here: &'c Surroundings,
     pub(crate) now: StoreNow,
+    /// How many rows it made.
+    pub(crate) made: Cell<usize>,
 }
 
 /// What becomes of the processes that a lease is bound to.
@@ -29,17 +33,15 @@ pub(crate) enum Rebind<'r> {
 
 const SELECT: &str = concat!("SELECT ", columns!(), " FROM lock WHERE name = ?1");
 
-const INSERT: &str = "INSERT INTO lock (name, kind, held, token, fencing_token, fence_by_token, \
-     end_us, wall_end_us, boot_id, time_namespace, forget_at_us, metadata, processes, \
-     pid_namespace, sweep_at_us) VALUES (:name, :kind, :held, :token, :fencing_token, \
-     :fence_by_token, :end, :wall_end, :boot, :time_namespace, :forget_at, :metadata, :processes, \
-     :pid_namespace, :sweep_at)";
+const INSERT: &str = concat!(
+    "INSERT INTO lock (",
+    columns!(),
+    ", name, sweep_at_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)"
+);
 
-const UPDATE: &str = "UPDATE lock SET kind = :kind, held = :held, token = :token, \
-     fencing_token = :fencing_token, fence_by_token = :fence_by_token, end_us = :end, \
-     wall_end_us = :wall_end, boot_id = :boot, time_namespace = :time_namespace, \
-     forget_at_us = :forget_at, metadata = :metadata, processes = :processes, \
-     pid_namespace = :pid_namespace WHERE name = :name";
+const UPDATE: &str = "UPDATE lock SET kind = ?1, held = ?2, token = ?3, fencing_token = ?4, \
+     fence_by_token = ?5, end_us = ?6, wall_end_us = ?7, boot_id = ?8, time_namespace = ?9, \
+     forget_at_us = ?10, metadata = ?11, processes = ?12, pid_namespace = ?13 WHERE name = ?14";
 
 impl Transaction<'_> {
     /// What is at a name.
@@ -71,25 +73,27 @@ impl Transaction<'_> {
         let is_new = matches!(before, Slot::Absent);
         let left = record.end.saturating_since(self.now.lease);
         let mut statement = self.sql.prepare_cached(if is_new { INSERT } else { UPDATE })?;
-        let values = named_params! {
-            ":name": name.as_bytes(),
-            ":kind": KIND,
-            ":held": record.state == RecordState::Held,
-            ":token": record.token.as_ref().map(|token| token.as_bytes().as_slice()),
-            ":fencing_token": record.fencing_token.map(|token| to_column(token.as_u64())),
-            ":fence_by_token": record.fence_by_token,
-            ":end": to_column(record.end.as_micros()),
-            ":wall_end": to_column(self.now.wall.saturating_add(left).as_micros()),
-            ":boot": self.here.boot.as_slice(),
-            ":time_namespace": to_column(self.here.time_namespace),
-            ":forget_at": to_column(record.forget_at.as_micros()),
-            ":metadata": record.metadata.as_bytes(),
-            ":processes": bound.as_ref().map(|bound| bound.processes.as_slice()),
-            ":pid_namespace": bound.as_ref().and_then(|bound| bound.pid_namespace),
-            ":sweep_at": sweep::next_look(record.forget_at, self.now),
-        };
+        let values = params![
+            KIND,
+            record.state == RecordState::Held,
+            record.token.as_ref().map(|token| token.as_bytes().as_slice()),
+            record.fencing_token.map(|token| to_column(token.as_u64())),
+            record.fence_by_token,
+            to_column(record.end.as_micros()),
+            to_column(self.now.wall.saturating_add(left).as_micros()),
+            self.here.boot.as_slice(),
+            to_column(self.here.time_namespace),
+            to_column(record.forget_at.as_micros()),
+            record.metadata.as_bytes(),
+            bound.as_ref().map(|bound| bound.processes.as_slice()),
+            bound.as_ref().and_then(|bound| bound.pid_namespace),
+            name.as_bytes(),
+            sweep::next_look(record.forget_at, self.now),
+        ];
+        // An update leaves the last one, and with it the index, alone.
         let values = if is_new { values } else { &values[..values.len() - 1] };
         statement.execute(values)?;
+        self.made.set(self.made.get() + usize::from(is_new));
         Ok(())
     }
 }

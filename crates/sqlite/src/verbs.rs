@@ -30,7 +30,7 @@ impl Transaction<'_> {
         if let Acquired::Granted(grant) = &answer
             && grant.novelty == Novelty::Fresh
         {
-            sweep::sweep(self, request.names.len())?;
+            sweep::after_grant(self)?;
         }
         Ok(answer)
     }

@@ -13,9 +13,12 @@ use std::{
 };
 
 use common::{bare, is_free, name, soon, take, ttl};
-use fencelock_core::{AcquireRequest, Acquired, Binding, ReleaseRequest, Released};
+use fencelock_core::{
+    AcquireRequest, Acquired, Binding, ListRequest, Names, ReleaseRequest, Released, RenewRequest,
+    Renewed, Token,
+};
 use fencelock_sqlite::{SqliteStore, process};
-use fencelock_store::{Clock, Store, StoreErrorKind, rt};
+use fencelock_store::{Clock, Outcome, Store, StoreError, StoreErrorKind, rt};
 
 const ROLE: &str = "FENCELOCK_TEST_ROLE";
 const FOLDER: &str = "FENCELOCK_TEST_FOLDER";
@@ -123,8 +126,24 @@ async fn hold(store: &SqliteStore, folder: &Path) {
     std::io::read_to_string(std::io::stdin()).unwrap();
 }
 
-/// Takes names on a small disk until there is no room, then goes on with what it has.
+/// On a small disk: what is held is renewed and released while there is no room at all.
 async fn fill(store: &SqliteStore) {
+    let ballast = file(&PathBuf::from(env::var_os(FOLDER).unwrap())).with_file_name("ballast");
+    // The log gets its length, and has started over once.
+    for _ in 0..400 {
+        let (token, _) = take(store, "held", 60_000).await;
+        give_back(store, name("held").into(), token).await.unwrap();
+    }
+    let (token, _) = take(store, "held", 60_000).await;
+    let full = std::io::copy(&mut std::io::repeat(1), &mut fs::File::create(&ballast).unwrap());
+    assert_eq!(full.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    for _ in 0..2_000 {
+        let batch = [RenewRequest::new(name("held"), token, ttl(60_000))];
+        let answer = store.renew(&batch, soon()).await.unwrap().answer;
+        assert!(matches!(answer[..], [Renewed::Extended { .. }]));
+    }
+    give_back(store, name("held").into(), token).await.unwrap();
+    // New names are refused at some time, and then nothing of them is there.
     let mut held = Vec::new();
     let refused = loop {
         let lock = name(&format!("{:0>400}", held.len()));
@@ -135,16 +154,19 @@ async fn fill(store: &SqliteStore) {
         }
         assert!(held.len() < 100_000);
     };
-    assert_eq!(refused.kind(), StoreErrorKind::Full, "{refused}");
-    assert!(!held.is_empty());
+    assert_eq!((refused.kind(), refused.outcome()), (StoreErrorKind::Full, Outcome::NotDone));
+    assert_eq!(store.list(&ListRequest::new("0"), soon()).await.unwrap().answer.next, None);
+    fs::remove_file(&ballast).unwrap();
     for request in held {
-        let release = ReleaseRequest::new(request.names, request.token);
-        let answer = store.release(&release, soon()).await.unwrap().answer;
-        assert_eq!(answer, Released::Held);
+        give_back(store, request.names, request.token).await.unwrap();
     }
-    fs::remove_file(file(&PathBuf::from(env::var_os(FOLDER).unwrap())).with_file_name("ballast"))
-        .unwrap();
     let _ = take(store, &"again".repeat(90), 1_000).await;
+}
+
+async fn give_back(store: &SqliteStore, names: Names, token: Token) -> Result<(), StoreError> {
+    let request = ReleaseRequest::new(names, token);
+    assert_eq!(store.release(&request, soon()).await?.answer, Released::Held);
+    Ok(())
 }
 
 #[test]
@@ -205,7 +227,7 @@ fn processes_killed_at_any_instant_leave_a_sound_file_and_free_locks() {
     runtime.block_on(async {
         let store = SqliteStore::open(&path).unwrap();
         assert!(is_free(&store, "shared").await);
-        let page = store.list(&fencelock_core::ListRequest::new(""), soon()).await.unwrap();
+        let page = store.list(&ListRequest::new(""), soon()).await.unwrap();
         assert_eq!(page.answer.locks, [], "all were bound to processes that are gone");
     });
     assert_eq!(integrity(&path), "ok");
@@ -238,12 +260,11 @@ async fn a_killed_holder_is_gone_at_once_where_bound_and_after_its_ttl_where_not
     child.wait().unwrap();
 }
 
-/// On a file system of 400 KiB of its own; with user namespaces this needs no rights.
+/// On a file system of 4 MiB of its own; with user namespaces this needs no rights.
 #[test]
 fn a_full_disk_refuses_new_names_only_and_the_store_works_on() {
     let folder = tempfile::tempdir().unwrap();
-    let script = "mkdir new && mount -t tmpfs -o size=1m none new && \
-                  head -c 200000 /dev/zero > new/ballast && exec \"$0\" \"$@\"";
+    let script = "mkdir new && mount -t tmpfs -o size=4m none new && exec \"$0\" \"$@\"";
     let unshare = |arguments: &[&str]| {
         let mut command = Command::new("unshare");
         command.args(["--user", "--map-root-user", "--mount", "--"]).args(arguments);
