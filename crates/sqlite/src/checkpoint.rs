@@ -12,7 +12,7 @@
 //! and over again fills with collisions, so that each commit costs more the longer the log is.
 
 use std::{
-    path::PathBuf,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -36,7 +36,7 @@ pub(crate) struct Checkpointer {
 
 impl Checkpointer {
     /// Does what the length of the log asks for after a commit on this connection.
-    pub(crate) fn after_commit(&self, connection: &Connection, path: &PathBuf, options: &Options) {
+    pub(crate) fn after_commit(&self, connection: &Connection, path: &Path, options: &Options) {
         let frames = connection.log_frames();
         if frames < START_FRAMES {
             return;
@@ -49,7 +49,7 @@ impl Checkpointer {
             return;
         }
         let running = Running(Arc::clone(&self.running));
-        let (path, options) = (path.clone(), options.clone());
+        let (path, options) = (path.to_owned(), options.clone());
         rt::try_spawn(async move {
             rt::blocking(move || {
                 let _running = running;

@@ -64,7 +64,7 @@ impl Connection {
         }
         match Self::open_existing(path, options) {
             // Somebody removed it in this very moment.
-            Err(Failure::NotOpen) => Err(Failure::Busy),
+            Err(_) if path::look(path)? == Present::Nothing => Err(Failure::Busy),
             other => other,
         }
     }
@@ -72,6 +72,7 @@ impl Connection {
     /// Opens the file where there is one.
     pub(crate) fn open_existing(path: &Path, options: &Options) -> Result<Self, Failure> {
         let Present::File(file) = path::look(path)? else { return Err(Failure::NotOpen) };
+        schema::remove_second_name(path, file);
         let here = match &options.surroundings {
             Some(given) => given.clone(),
             None => Surroundings::of_this_process().map_err(|error| {

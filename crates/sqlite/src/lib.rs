@@ -10,6 +10,7 @@
 //!
 //! [`Store`]: fencelock_store::Store
 #![forbid(unsafe_code)]
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod builder;

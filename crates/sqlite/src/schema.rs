@@ -19,7 +19,7 @@ use rustix::fs::FlockOperation;
 
 use crate::{
     failure::Failure,
-    path::{self, Present},
+    path::{self, FileId, Present},
 };
 
 /// "FLCK": tells a lock file from other databases.
@@ -73,7 +73,7 @@ pub(crate) fn create(at: &Path) -> Result<(), Failure> {
     if path::look(at)? != Present::Nothing {
         return Ok(());
     }
-    let new = path::beside(at, ".new");
+    let new = path::beside(at, NEW);
     let cannot_create = failed("the file can't be created");
     for suffix in ["", "-wal", "-shm", "-journal"] {
         remove(&path::beside(&new, suffix)).map_err(&cannot_create)?;
@@ -97,6 +97,19 @@ pub(crate) fn create(at: &Path) -> Result<(), Failure> {
     }
     remove(&new).map_err(&cannot_create)?;
     made
+}
+
+/// Where a file is laid out before it appears at its path.
+const NEW: &str = ".new";
+
+/// A creator that was killed after the link left the file with two names. The second one must not
+/// be mistaken for a lock file: the log beside it would be another one.
+pub(crate) fn remove_second_name(at: &Path, file: FileId) {
+    let new = path::beside(at, NEW);
+    if path::is_still(&new, file) {
+        // If it can't be removed, it stays; nothing uses it.
+        let _ = fs::remove_file(new);
+    }
 }
 
 fn initialise_new(new: &Path) -> Result<(), Failure> {

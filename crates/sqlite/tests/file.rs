@@ -55,6 +55,24 @@ async fn folder_and_file_are_private_and_made_by_the_first_call() {
 }
 
 #[tokio::test]
+async fn what_a_killed_creator_left_is_cleared_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("locks.db");
+    let new = folder.path().join("locks.db.new");
+    fs::write(&new, "half of a file").unwrap();
+    fs::write(folder.path().join("locks.db.new-wal"), "half of a log").unwrap();
+    let store = SqliteStore::open(&path).unwrap();
+    let _ = take(&store, "x", 1_000).await;
+    assert!(!new.exists());
+    fs::hard_link(&path, &new).unwrap();
+    let _ = take(&SqliteStore::open(&path).unwrap(), "y", 1_000).await;
+    assert!(!new.exists());
+    fs::write(&new, "somebody else's").unwrap();
+    let _ = take(&SqliteStore::open(&path).unwrap(), "z", 1_000).await;
+    assert!(new.exists(), "it is not the same file");
+}
+
+#[tokio::test]
 async fn both_durabilities_share_a_file_and_the_log_survives_the_close() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("locks.db");
@@ -370,7 +388,7 @@ async fn a_held_lock_of_another_kind_is_foreign_to_every_verb_until_it_ends() {
     let request = AcquireRequest::new(names(), token, ttl(1_000));
     match acquire(&store, &request).await.unwrap() {
         Acquired::Foreign(foreign) => {
-            assert_eq!((foreign.name, foreign.kind), (name("s"), kind.clone()))
+            assert_eq!((foreign.name, foreign.kind), (name("s"), kind.clone()));
         }
         other => panic!("{other:?}"),
     }
