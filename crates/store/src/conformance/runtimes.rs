@@ -13,16 +13,19 @@ use crate::{Store, rt};
 pub async fn a_dropped_acquire_and_then_a_release_leave_the_name_free(harness: &impl Harness) {
     let store = harness.fresh().await;
     let _ = store.connect(store.by()).await.expect("the store answers");
-    for _ in 0..20 {
-        let asked = request(name("k"), token());
+    for round in 0..20 {
+        // A fresh name each time: if the acquire was never carried out, the record of an earlier
+        // round would rightly say that another token was granted last.
+        let at = name(format!("k{round}"));
+        let asked = request(at.clone(), token());
         let _ = poll_once(store.acquire(&asked, store.by())).await;
-        let released = store.give_back(name("k"), asked.token).await;
+        let released = store.give_back(at.clone(), asked.token).await;
         assert!(matches!(released, Released::Held | Released::Expired), "{released:?}");
-        store.assert_free(&name("k")).await;
+        store.assert_free(&at).await;
         // A late arrival would be seen by the next, and would make it busy.
         let next = token();
-        let _ = store.take(name("k"), next).await;
-        assert_eq!(store.give_back(name("k"), next).await, Released::Held);
+        let _ = store.take(at.clone(), next).await;
+        assert_eq!(store.give_back(at.clone(), next).await, Released::Held);
     }
 }
 
