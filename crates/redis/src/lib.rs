@@ -1,1 +1,30 @@
-//! Under construction.
+//! Redis and Valkey as a Fencelock store.
+//!
+//! ```text
+//!   RedisStore --verb--> native/ or plain/ --script + keys--> connection --> server
+//!                              ^                                  |
+//!                              +------ reply, or one StoreError --+
+//! ```
+//!
+//! The rules of locks are in the scripts (`scripts/`), which say in Lua what
+//! [`LockTable`](fencelock_core::LockTable) says in Rust; tests compare the two. This crate holds
+//! no lock state and starts no thread; it never changes a value that it can't read.
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod connection;
+mod error;
+mod keys;
+mod native;
+mod plain;
+mod reply;
+mod scan;
+mod script;
+mod store;
+mod url;
+mod wire;
+
+pub use self::{
+    store::{Dialect, RedisStore, RedisStoreBuilder},
+    url::RedisUrl,
+};

@@ -1,0 +1,233 @@
+//! One multiplexed connection for each runtime, made when it is first needed and made again when it
+//! breaks.
+//!
+//! ```text
+//!            first call                 reply            silence for two calls, end of stream
+//!   (none) ------------> dialling --------------> link ------------------------------> (none)
+//!              ^            | refused               \-- first silence: suspect
+//!              +--- pause --+
+//! ```
+//!
+//! A connection dies with the runtime that drives it, hence one for each (a *lane*). Dialling is a
+//! task of its own, so that a caller with little time, or one that gives up, neither stops it nor
+//! starts a second one. Callers wait in one queue and put their request into the connection before
+//! the next one may, which keeps the order of their first polls.
+//!
+//! RESP3 is spoken because only there the client library says, before the next request, that a
+//! connection has ended: that request goes out on a fresh one and nobody hears of it.
+
+mod lane;
+mod link;
+
+use std::{
+    fmt,
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use fencelock_core::Moment;
+use fencelock_store::{Clock, Outcome, StoreError, StoreErrorKind, rt};
+use redis::Value;
+
+use self::lane::Lane;
+pub(crate) use self::{lane::Flight, link::Greeting};
+use crate::{
+    error::{self, Failure},
+    script::{Allowed, Form, Question},
+    url::{Place, RedisUrl},
+};
+
+/// Whether a request may go out a second time after the first copy may have been carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// The store sees by the token that it is a copy.
+    Harmless,
+    /// A copy could do harm.
+    Never,
+}
+
+/// Whether a request must not overtake those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// It stays on a connection that has fallen silent, behind what was sent there: a release must
+    /// not overtake its acquire.
+    Behind,
+    /// It may go out on a fresh connection.
+    Any,
+}
+
+/// What the server answered, errors among it.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) value: Value,
+    pub(crate) greeting: Greeting,
+    /// An earlier copy of the request may have been carried out before this one.
+    pub(crate) resent: bool,
+    /// The script was sent by its text.
+    pub(crate) by_text: bool,
+}
+
+/// All connections of one store.
+pub(crate) struct Connections {
+    lanes: Mutex<Vec<(rt::RuntimeId, Arc<Lane>)>>,
+    target: Arc<Target>,
+    closed: AtomicBool,
+}
+
+/// Where connections lead to.
+pub(crate) struct Target {
+    client: redis::Client,
+    /// How messages call the server.
+    pub(crate) at: String,
+    /// What is known of its scripts.
+    allowed: Allowed,
+}
+
+impl Connections {
+    /// Up to this, a timer that stands still while the machine is suspended is exact enough: it is
+    /// what `Clock::until` sleeps between two looks at the clock.
+    const ONE_TIMER: Duration = Duration::from_secs(1);
+    /// The most runtimes with a connection of their own; one more takes the place of the oldest.
+    const LANES_MAX: usize = 256;
+
+    pub(crate) fn new(url: &RedisUrl) -> Result<Self, StoreError> {
+        let at = url.to_string();
+        let address = match &url.place {
+            Place::Tcp(host, port) => redis::ConnectionAddr::Tcp(host.clone(), *port),
+            Place::Unix(path) => redis::ConnectionAddr::Unix(path.clone()),
+        };
+        let mut settings = redis::RedisConnectionInfo::default()
+            .set_db(i64::from(url.database))
+            .set_protocol(redis::ProtocolVersion::RESP3)
+            .set_lib_name("fencelock", env!("CARGO_PKG_VERSION"));
+        if let Some(user) = &url.user {
+            settings = settings.set_username(user);
+        }
+        if let Some(password) = &url.password {
+            settings = settings.set_password(password.reveal());
+        }
+        let client = redis::IntoConnectionInfo::into_connection_info(address)
+            .map(|info| {
+                // Small requests one after the other: waiting to fill a packet only costs time.
+                info.set_tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true))
+                    .set_redis_settings(settings)
+            })
+            .and_then(redis::Client::open)
+            .map_err(|error| StoreError::from(error::from_connect(&error, &at)))?;
+        Ok(Self {
+            lanes: Mutex::default(),
+            target: Arc::new(Target { client, at, allowed: Allowed::default() }),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// How messages call the server.
+    pub(crate) fn at(&self) -> &str {
+        &self.target.at
+    }
+
+    /// Refuses calls after the end.
+    pub(crate) fn check_open(&self) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Acquire) {
+            let message = format!("the store {} was closed", self.at());
+            return Err(StoreError::new(StoreErrorKind::Closed, Outcome::NotDone, message));
+        }
+        Ok(())
+    }
+
+    /// Gives up all connections; those of calls that still run end with them.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        for (_, lane) in self.lanes().drain(..) {
+            lane.give_up();
+        }
+    }
+
+    /// Asks one question within its time.
+    pub(crate) async fn answer(
+        &self,
+        question: &Question,
+        clock: &Clock,
+        by: Moment,
+    ) -> Result<Answer, StoreError> {
+        self.check_open()?;
+        let left = by.saturating_since(clock.now());
+        if left.is_zero() {
+            return Err(error::overdue(self.at(), false));
+        }
+        let flight = Flight::new(self.lane()?, &self.target);
+        // A read of the clock can cost as much as all the rest here: the common case has one, not
+        // two as in `Clock::until`.
+        // Pinned here, the future is not moved into a timer.
+        let asked = pin!(question.ask(&flight));
+        let result = match left <= Self::ONE_TIMER {
+            true => rt::timeout(left, asked).await,
+            false => Box::pin(clock.until(by, asked)).await,
+        };
+        match result {
+            Some(result) => result.map_err(StoreError::from),
+            None => Err(flight.overdue(clock.now())),
+        }
+    }
+
+    /// The connection of this runtime.
+    fn lane(&self) -> Result<Arc<Lane>, StoreError> {
+        let Some(id) = rt::runtime_id() else {
+            let message = format!("{} was asked outside of a tokio runtime", self.at());
+            return Err(StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message));
+        };
+        let mut lanes = self.lanes();
+        if let Some((_, lane)) = lanes.iter().find(|(known, _)| *known == id) {
+            return Ok(Arc::clone(lane));
+        }
+        // A new runtime is rare: the time to look which ones have ended.
+        lanes.retain(|(_, lane)| lane.is_alive());
+        if lanes.len() >= Self::LANES_MAX {
+            lanes.remove(0);
+        }
+        let lane = Arc::new(Lane::default());
+        lanes.push((id, Arc::clone(&lane)));
+        Ok(lane)
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, Vec<(rt::RuntimeId, Arc<Lane>)>> {
+        // Nothing under this lock can panic half way.
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lanes = self.lanes().len();
+        f.debug_struct("Connections").field("at", &self.at()).field("runtimes", &lanes).finish()
+    }
+}
+
+/// Sends one request as often as its nature allows.
+///
+/// # Errors
+/// Whatever the server answers is an answer here, errors too.
+pub(crate) async fn ask(
+    flight: &Flight<'_>,
+    question: &Question,
+    form: Form,
+) -> Result<Answer, Failure> {
+    let mut resent = false;
+    loop {
+        match flight.send(question, form).await {
+            Ok(Ok(answer)) => return Ok(Answer { resent, ..answer }),
+            // Once: a connection that breaks twice within one call is more than bad luck.
+            Ok(Err(_)) if question.again == Again::Harmless && !resent => resent = true,
+            Ok(Err(failure)) => return Err(failure),
+            // This copy was not sent, but an earlier one may have been carried out.
+            Err(failure) if resent => {
+                return Err(Failure { outcome: Outcome::Unknown, ..failure });
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The connection of one runtime: the queue before it, the task that makes it, and one call on it.
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use fencelock_core::Moment;
+use fencelock_store::{StoreError, rt};
+use redis::Value;
+
+use super::{
+    Answer, Order, Target,
+    link::{Link, once},
+};
+use crate::{
+    error::{self, Failure},
+    script::{Allowed, Form, Question},
+};
+
+/// The connection of one runtime.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    link: Mutex<Option<Arc<Link>>>,
+    /// Whoever finds no connection waits here, in the order of the first polls.
+    queue: rt::sync::Mutex<()>,
+    waiting: AtomicUsize,
+    dialling: Mutex<Dialling>,
+}
+
+type Dialled = Result<Arc<Link>, Failure>;
+
+/// The attempt that runs, and the attempts that failed.
+#[derive(Debug, Default)]
+struct Dialling {
+    attempt: Option<rt::sync::watch::Receiver<Option<Dialled>>>,
+    failures: u32,
+    not_before: Moment,
+}
+
+impl Dialling {
+    const PAUSE_MIN: Duration = Duration::from_millis(5);
+    /// So that the first success comes within half a second of a server's return.
+    const PAUSE_MAX: Duration = Duration::from_millis(400);
+
+    /// The pause after so many failures in a row, with jitter: many clients that lost one server
+    /// shall not come back in one wave.
+    fn pause(failures: u32, chance: u32) -> Duration {
+        let grown = Self::PAUSE_MIN.saturating_mul(1 << failures.min(16)).min(Self::PAUSE_MAX);
+        let half = grown / 2;
+        half + half.mul_f64(f64::from(chance) / f64::from(u32::MAX))
+    }
+}
+
+impl Lane {
+    /// Whether it has, or is about to have, a connection.
+    pub(super) fn is_alive(&self) -> bool {
+        let attempt = self.dialling().attempt.as_ref().is_some_and(|a| a.has_changed().is_ok());
+        self.live().is_some() || attempt
+    }
+
+    /// Drops the connection.
+    pub(super) fn give_up(&self) {
+        if let Some(link) = self.slot().take() {
+            link.retire();
+        }
+    }
+
+    fn live(&self) -> Option<Arc<Link>> {
+        self.slot().as_ref().filter(|link| !link.has_ended()).map(Arc::clone)
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Arc<Link>>> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn dialling(&self) -> MutexGuard<'_, Dialling> {
+        self.dialling.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the attempt that runs, or starts one.
+    async fn connect(self: &Arc<Self>, target: &Arc<Target>) -> Dialled {
+        let mut attempt = self.attempt(target);
+        let ended = || Err(error::unreachable(&target.at, "the runtime that connected has ended"));
+        match attempt.wait_for(Option::is_some).await {
+            Ok(result) => result.clone().unwrap_or_else(ended),
+            Err(_) => {
+                self.dialling().attempt = None;
+                ended()
+            }
+        }
+    }
+
+    fn attempt(
+        self: &Arc<Self>,
+        target: &Arc<Target>,
+    ) -> rt::sync::watch::Receiver<Option<Dialled>> {
+        let mut dialling = self.dialling();
+        if let Some(attempt) = &dialling.attempt {
+            return attempt.clone();
+        }
+        let (sender, receiver) = rt::sync::watch::channel(None);
+        dialling.attempt = Some(receiver.clone());
+        let pause = dialling.not_before.saturating_since(rt::boottime_now());
+        drop(dialling);
+        let (lane, target) = (Arc::clone(self), Arc::clone(target));
+        // Outside of a runtime the sender is dropped, and the receiver says so.
+        rt::try_spawn(async move {
+            if !pause.is_zero() {
+                rt::sleep(pause).await;
+            }
+            let result = Link::dial(&target).await;
+            let link = result.as_ref().ok().map(Arc::clone);
+            let mut greet = link.as_ref().map(|link| Box::pin(link.greet()));
+            // Asked before anybody else can ask anything.
+            let greeted = match &mut greet {
+                Some(greet) => once(greet).await.is_some(),
+                None => true,
+            };
+            lane.settle(result.as_ref().ok());
+            // Nobody may be waiting any more.
+            let _ = sender.send(Some(result));
+            if let Some(greet) = greet.filter(|_| !greeted) {
+                greet.await;
+            }
+        });
+        receiver
+    }
+
+    fn settle(&self, link: Option<&Arc<Link>>) {
+        let mut dialling = self.dialling();
+        dialling.attempt = None;
+        match link {
+            Some(link) => {
+                dialling.failures = 0;
+                *self.slot() = Some(Arc::clone(link));
+            }
+            None => {
+                dialling.failures = dialling.failures.saturating_add(1);
+                let pause = Dialling::pause(dialling.failures, rt::chance());
+                dialling.not_before = rt::boottime_now().saturating_add(pause);
+            }
+        }
+    }
+}
+
+/// Counts somebody in the queue, for as long as it lives.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// One call on the way, so that whoever stops it knows how far it came.
+#[derive(Debug)]
+pub(crate) struct Flight<'a> {
+    lane: Arc<Lane>,
+    target: &'a Arc<Target>,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    /// The connection of the request that waits for its answer.
+    link: Option<Arc<Link>>,
+    sent_when_suspect: bool,
+    was_sent: bool,
+}
+
+impl std::fmt::Debug for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.at)
+    }
+}
+
+/// What the server answered, or how the connection failed.
+type Sent = Result<Answer, Failure>;
+
+impl<'a> Flight<'a> {
+    pub(super) fn new(lane: Arc<Lane>, target: &'a Arc<Target>) -> Self {
+        Self { lane, target, progress: Mutex::default() }
+    }
+
+    /// How messages call the server.
+    pub(crate) fn at(&self) -> &str {
+        &self.target.at
+    }
+
+    /// What is known of the server's scripts.
+    pub(crate) fn allowed(&self) -> &Allowed {
+        &self.target.allowed
+    }
+
+    /// The connection of the last request leads to the wrong server.
+    pub(crate) fn retire(&self) {
+        if let Some(link) = &self.progress().link {
+            link.retire();
+        }
+    }
+
+    /// Sends one request and waits for the answer.
+    ///
+    /// # Errors
+    /// The outer one: it was not sent. The inner one: the connection broke after that, or may have.
+    pub(super) async fn send(&self, question: &Question, form: Form) -> Result<Sent, Failure> {
+        // The common case: a connection is there, and nobody waits for one.
+        if self.lane.waiting.load(Ordering::Acquire) == 0
+            && let Some(link) = self.usable(question.order)
+        {
+            self.check(&link)?;
+            self.depart(&link);
+            let (request, by_text) = question.on(link.known(), self.allowed(), form);
+            let reply = link.send(&request).await;
+            return self.arrive(&link, question, by_text, reply).await;
+        }
+        // On the heap, so that the common case does not carry its size about.
+        Box::pin(self.send_in_turn(question, form)).await
+    }
+
+    /// The same where a connection must be made, or somebody waits for one.
+    async fn send_in_turn(&self, question: &Question, form: Form) -> Result<Sent, Failure> {
+        let waiting = Waiting::new(&self.lane.waiting);
+        let turn = self.lane.queue.lock().await;
+        let link = match self.usable(question.order) {
+            Some(link) => link,
+            None => self.lane.connect(self.target).await?,
+        };
+        self.check(&link)?;
+        self.depart(&link);
+        let (request, by_text) = question.on(link.known(), self.allowed(), form);
+        let mut reply = pin!(link.send(&request));
+        // Into the connection before the next in the queue may.
+        let early = once(&mut reply).await;
+        drop((turn, waiting));
+        let reply = match early {
+            Some(reply) => reply,
+            None => reply.await,
+        };
+        self.arrive(&link, question, by_text, reply).await
+    }
+
+    fn usable(&self, order: Order) -> Option<Arc<Link>> {
+        let link = self.lane.live()?;
+        let silent = order == Order::Any && link.is_suspect() && link.is_silent(rt::boottime_now());
+        (!silent).then_some(link)
+    }
+
+    fn check(&self, link: &Link) -> Result<(), Failure> {
+        match link.known_greeting().and_then(|greeting| greeting.refusal(self.at())) {
+            Some(refusal) => Err(refusal),
+            None => Ok(()),
+        }
+    }
+
+    fn depart(&self, link: &Arc<Link>) {
+        let mut progress = self.progress();
+        progress.sent_when_suspect = link.is_suspect();
+        progress.was_sent = true;
+        progress.link = Some(Arc::clone(link));
+    }
+
+    async fn arrive(
+        &self,
+        link: &Arc<Link>,
+        question: &Question,
+        by_text: bool,
+        reply: Result<Value, redis::RedisError>,
+    ) -> Result<Sent, Failure> {
+        match reply {
+            Ok(value) => {
+                link.heard();
+                question.learn(link.known(), by_text, &value);
+                let greeting = link.greeting().await;
+                // An old server may understand a request by chance; it must not hold a lock.
+                match greeting.refusal(self.at()) {
+                    Some(refusal) => Err(refusal),
+                    None => Ok(Ok(Answer { value, greeting, resent: false, by_text })),
+                }
+            }
+            Err(error) => {
+                link.retire();
+                tracing::debug!(store = self.at(), %error, "the connection to the store broke");
+                Ok(Err(error::from_transport(&error, self.at())))
+            }
+        }
+    }
+
+    /// The error of a call whose time is over.
+    pub(super) fn overdue(&self, now: Moment) -> StoreError {
+        let progress = self.progress();
+        if let Some(link) = &progress.link {
+            link.unanswered(progress.sent_when_suspect, now);
+        }
+        error::overdue(self.at(), progress.was_sent)
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_grows_with_jitter_and_stays_below_half_a_second() {
+        assert!(Dialling::pause(1, u32::MAX) <= Duration::from_millis(10));
+        for failures in 0..40 {
+            let (least, most) = (Dialling::pause(failures, 0), Dialling::pause(failures, u32::MAX));
+            assert!(least < most && most <= Dialling::PAUSE_MAX, "{failures}: {least:?} {most:?}");
+        }
+        assert_eq!(Dialling::pause(40, u32::MAX), Dialling::PAUSE_MAX);
+    }
+}

@@ -1,0 +1,243 @@
+//! One connection and what is known of it.
+
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use fencelock_core::{Incarnation, Moment};
+use fencelock_store::{StoreErrorKind, rt};
+use redis::{Cmd, RedisError, Value, aio::MultiplexedConnection};
+
+use super::Target;
+use crate::{
+    error::{self, Failure},
+    script::Known,
+};
+
+/// A connection. The task that drives it ends with the last clone of `connection`.
+#[derive(Debug)]
+pub(super) struct Link {
+    connection: MultiplexedConnection,
+    ended: Arc<AtomicBool>,
+    /// Since when a request has gone unanswered, on the store's clock; 0 when none has.
+    silent_since: AtomicU64,
+    greeting: OnceLock<Greeting>,
+    greeted: rt::sync::Notify,
+    known: Known,
+}
+
+/// What the server said of itself when the connection was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Greeting {
+    pub(crate) incarnation: Option<Incarnation>,
+    /// What it is, when that is too old.
+    pub(crate) too_old: Option<String>,
+}
+
+/// Set when the driver of a connection drops it: at the end of the stream or of the runtime.
+#[derive(Debug)]
+struct Ended(Arc<AtomicBool>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl Link {
+    /// The longest that making one connection may take: a host that swallows packets, or that
+    /// accepts and never answers the greeting.
+    const DIAL_WITHIN: Duration = Duration::from_secs(5);
+    /// Requests that wait to be written, before callers wait for their turn instead.
+    const QUEUE: usize = 1_024;
+    /// How long a silent connection is given before another is made beside it.
+    const SILENCE: Duration = Duration::from_millis(250);
+
+    pub(super) async fn dial(target: &Target) -> Result<Arc<Self>, Failure> {
+        let ended = Arc::new(AtomicBool::new(false));
+        let witness = Ended(Arc::clone(&ended));
+        // The driver owns this closure, and drops it when it ends.
+        let listener = move |_: redis::PushInfo| -> Result<(), redis::aio::SendError> {
+            let _ = &witness;
+            Ok(())
+        };
+        let config = redis::AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(Self::DIAL_WITHIN))
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(Self::QUEUE)
+            .set_push_sender(listener);
+        let connection = target.client.get_multiplexed_async_connection_with_config(&config).await;
+        let connection = connection.map_err(|error| error::from_connect(&error, &target.at))?;
+        Ok(Arc::new(Self {
+            connection,
+            ended,
+            silent_since: AtomicU64::new(0),
+            greeting: OnceLock::new(),
+            greeted: rt::sync::Notify::new(),
+            known: Known::default(),
+        }))
+    }
+
+    /// Asks the server who it is. The first poll puts the question into the connection, so that
+    /// what is sent after it is also answered after it.
+    pub(super) async fn greet(&self) {
+        let mut info = Cmd::with_capacity(2, 16);
+        info.arg("INFO").arg("server");
+        let reply = self.send(&info).await;
+        // A server that does not say is taken as it is.
+        let greeting = reply.ok().and_then(|value| read_greeting(&value)).unwrap_or_default();
+        let _ = self.greeting.set(greeting);
+        self.greeted.notify_waiters();
+    }
+
+    /// What the server said of itself. It was asked first, so this waits for a task, not for the
+    /// network.
+    pub(super) async fn greeting(&self) -> Greeting {
+        // Nearly always: registering for the news costs more than the look.
+        if let Some(greeting) = self.greeting.get() {
+            return greeting.clone();
+        }
+        Box::pin(self.greeting_to_come()).await
+    }
+
+    async fn greeting_to_come(&self) -> Greeting {
+        loop {
+            let mut greeted = pin!(self.greeted.notified());
+            greeted.as_mut().enable();
+            if let Some(greeting) = self.greeting.get() {
+                return greeting.clone();
+            }
+            greeted.await;
+        }
+    }
+
+    pub(super) fn known_greeting(&self) -> Option<&Greeting> {
+        self.greeting.get()
+    }
+
+    /// Sends a request. The first poll puts it into the connection.
+    pub(super) async fn send(&self, request: &Cmd) -> Result<Value, RedisError> {
+        self.connection.clone().send_packed_command(request).await
+    }
+
+    /// The scripts that the server knows.
+    pub(super) fn known(&self) -> &Known {
+        &self.known
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Marks it as not to be used again.
+    pub(super) fn retire(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// An answer came.
+    pub(super) fn heard(&self) {
+        if self.is_suspect() {
+            self.silent_since.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a request has gone unanswered, and nothing was heard since.
+    pub(super) fn is_suspect(&self) -> bool {
+        self.silent_since.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether it has been silent for so long that another should be made.
+    pub(super) fn is_silent(&self, now: Moment) -> bool {
+        match self.silent_since.load(Ordering::Relaxed) {
+            0 => false,
+            since => now.saturating_since(Moment::from_nanos(since)) >= Self::SILENCE,
+        }
+    }
+
+    /// A request went unanswered; one that was sent when the connection was suspect already ends
+    /// it, if it had its time.
+    pub(super) fn unanswered(&self, sent_when_suspect: bool, now: Moment) {
+        if sent_when_suspect && self.is_silent(now) {
+            self.retire();
+        } else if !self.is_suspect() {
+            self.silent_since.store(now.as_nanos().max(1), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Polls a future once, and gives it back with what it had to say.
+pub(super) async fn once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    poll_fn(|context| match std::pin::Pin::new(&mut *future).poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+/// Reads the lines of INFO.
+fn read_greeting(value: &Value) -> Option<Greeting> {
+    let text = match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?,
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => text,
+        _ => return None,
+    };
+    let field = |name: &str| {
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    };
+    let major = |version: &str| version.split('.').next().and_then(|part| part.parse::<u32>().ok());
+    let old = |name: &str, version: &str, least: u32| {
+        let too_old = major(version).is_some_and(|major| major < least);
+        too_old.then(|| format!("{name} {version}"))
+    };
+    let too_old = match (field("valkey_version"), field("redis_version")) {
+        (Some(version), _) => old("valkey", version, Greeting::LEAST_VALKEY),
+        (None, Some(version)) => old("redis", version, Greeting::LEAST_REDIS),
+        (None, None) => None,
+    };
+    Some(Greeting { incarnation: field("run_id").map(Incarnation::new), too_old })
+}
+
+impl Greeting {
+    /// `SET NX GET` and `PEXPIRE GT` exist together since this one.
+    const LEAST_REDIS: u32 = 7;
+    const LEAST_VALKEY: u32 = 8;
+
+    /// The error that a server too old is answered with.
+    pub(super) fn refusal(&self, at: &str) -> Option<Failure> {
+        let version = self.too_old.as_ref()?;
+        let message = format!("{at} is {version}; fencelock needs redis 7.0 or valkey 8, or newer");
+        Some(Failure { kind: StoreErrorKind::Config, message, ..error::unreachable(at, "") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn greeting(text: &str) -> Greeting {
+        read_greeting(&Value::BulkString(text.as_bytes().to_vec())).expect("a greeting")
+    }
+
+    #[test]
+    fn the_life_and_the_age_of_a_server_are_read() {
+        let text = "# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\n";
+        let new = greeting(text);
+        assert_eq!(new.incarnation, Some(Incarnation::new("abc")));
+        assert_eq!(new.too_old, None);
+        assert_eq!(greeting("redis_version:6.2.14\n").too_old.as_deref(), Some("redis 6.2.14"));
+        let valkey = "redis_version:7.2.4\r\nvalkey_version:";
+        assert_eq!(greeting(&format!("{valkey}8.0.1\r\n")).too_old, None);
+        let old = greeting(&format!("{valkey}7.2.8\r\n"));
+        assert_eq!(old.too_old.as_deref(), Some("valkey 7.2.8"));
+        assert!(old.refusal("redis://h:1/0").is_some_and(|f| f.message.contains("valkey 7.2.8")));
+        assert_eq!(greeting("nothing").too_old, None);
+        assert_eq!(read_greeting(&Value::Int(1)), None);
+    }
+}

@@ -1,0 +1,248 @@
+//! What went wrong, said once: every error of the client library and of the server becomes a
+//! [`StoreError`] here.
+//!
+//! The texts of servers are cut before they are kept: `unknown command 'HELLO', with args beginning
+//! with: ...` would quote a password or a token.
+
+use std::fmt;
+
+use fencelock_store::{Outcome, StoreError, StoreErrorKind};
+
+/// What an error means, in a form that several callers can be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) kind: StoreErrorKind,
+    pub(crate) outcome: Outcome,
+    pub(crate) message: String,
+    /// What the server or the system said, cut.
+    pub(crate) cause: String,
+    /// The connection must not be used again: it leads to the wrong server.
+    pub(crate) retire: bool,
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        let error = Self::new(failure.kind, failure.outcome, failure.message);
+        if failure.cause.is_empty() { error } else { error.with_source(Said(failure.cause)) }
+    }
+}
+
+/// What the server or the system said.
+#[derive(Debug)]
+struct Said(String);
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Said {}
+
+/// What an error that the server answered means: its code, and the text behind it.
+///
+/// Everything here is refused before anything is written: the scripts read and check first, and
+/// their first write is refused as a whole. What is not known by its code may have happened.
+pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
+    use StoreErrorKind::{Config, Denied, Full, Protocol, Unavailable};
+    // Older servers wrap the error of a command in one of the script.
+    let wrapped = |inner: &str| code == inner || (code == "ERR" && text.contains(inner));
+    let (kind, says) = match code {
+        "LOADING" => (Unavailable, format!("{at} is still loading its data; try again")),
+        "MASTERDOWN" => (Unavailable, format!("{at} is a replica that has lost its primary")),
+        "BUSY" => (Unavailable, format!("{at} is busy with a script that does not end")),
+        "CLUSTERDOWN" => (Unavailable, format!("the cluster at {at} is down")),
+        "TRYAGAIN" => (Unavailable, format!("{at} is moving the key; try again")),
+        "NOREPLICAS" => (Unavailable, format!("{at} has too few replicas to take writes")),
+        "MISCONF" => {
+            (Unavailable, format!("{at} takes no writes because it can't save to its disk"))
+        }
+        "OOM" => (Full, format!("{at} is out of memory for new locks; raise maxmemory")),
+        "NOAUTH" => (Denied, format!("{at} asks for a password; none was given")),
+        "WRONGPASS" => (Denied, format!("{at} refused the user or the password")),
+        "NOPERM" => (Denied, denied(text, at)),
+        "DENIED" => (Denied, format!("{at} is in protected mode and refuses other machines")),
+        "MOVED" | "ASK" | "CROSSSLOT" => {
+            (Config, format!("{at} is a node of a cluster, which is not supported yet"))
+        }
+        "NOPROTO" => (Config, format!("{at} does not speak RESP3; it is older than redis 7.0")),
+        _ if wrapped("READONLY") => {
+            (Unavailable, format!("{at} is a read-only replica; the next call connects anew"))
+        }
+        _ if text.contains("The user executing the script") => (Denied, denied(text, at)),
+        _ if text.contains("max number of clients") => {
+            (Unavailable, format!("{at} has no connection left; raise maxclients"))
+        }
+        _ if text.contains("DB index is out of range") => {
+            (Config, format!("{at} does not have that database"))
+        }
+        _ if text.contains("AUTH") && text.contains("without any password configured") => {
+            (Denied, format!("{at} has no password for this user; leave it out"))
+        }
+        _ if text.contains("unknown command") => (
+            Config,
+            format!("{at} does not know a command it must have; is it redis 7.0 or newer?"),
+        ),
+        _ => (Protocol, format!("{at} answered with an error that fencelock does not know")),
+    };
+    let outcome = if kind == Protocol { Outcome::Unknown } else { Outcome::NotDone };
+    Failure { kind, outcome, message: says, cause: cut(code, text), retire: wrapped("READONLY") }
+}
+
+/// Which right is missing.
+fn denied(text: &str, at: &str) -> String {
+    if text.contains("keys") {
+        return format!("{at} denies its user the key of the lock; grant the key pattern");
+    }
+    match text.split('\'').nth(1) {
+        // The text of a script's error names no command, but has an apostrophe in "can't".
+        Some(command) if !text.contains("executing the script") => {
+            format!("{at} denies its user the command {command}; grant +{command}")
+        }
+        _ => format!(
+            "{at} denies its user a command that the scripts call; the readme of fencelock-redis \
+             has the full list"
+        ),
+    }
+}
+
+fn cut(code: &str, text: &str) -> String {
+    const LENGTH_MAX: usize = 200;
+    let text = text.split(", with args beginning with").next().unwrap_or_default();
+    let short: String = text.chars().take(LENGTH_MAX).collect();
+    format!("{code} {short}").trim_end().to_owned()
+}
+
+/// No connection could be made.
+pub(crate) fn from_connect(error: &redis::RedisError, at: &str) -> Failure {
+    let text = error.detail().unwrap_or_default();
+    let mut failure = match error.code() {
+        Some(code) => from_server(code, text, at),
+        None => match error.kind() {
+            redis::ErrorKind::AuthenticationFailed => {
+                // The library keeps of the server's words only what is behind the code.
+                from_server("WRONGPASS", text, at)
+            }
+            redis::ErrorKind::RESP3NotSupported => from_server("NOPROTO", "", at),
+            redis::ErrorKind::Io => unreachable(at, &error.to_string()),
+            redis::ErrorKind::InvalidClientConfig => Failure {
+                kind: StoreErrorKind::Unavailable,
+                ..unreachable(at, "the host name has no address")
+            },
+            _ => Failure {
+                kind: StoreErrorKind::Protocol,
+                message: format!("{at} does not answer like a redis server"),
+                ..unreachable(at, "")
+            },
+        },
+    };
+    // Nothing but the greeting was sent.
+    failure.outcome = Outcome::NotDone;
+    failure
+}
+
+pub(crate) fn unreachable(at: &str, cause: &str) -> Failure {
+    Failure {
+        kind: StoreErrorKind::Unavailable,
+        outcome: Outcome::NotDone,
+        message: format!("{at} can't be reached; is the server running and the address right?"),
+        cause: cause.to_owned(),
+        retire: false,
+    }
+}
+
+/// The connection broke, or what came over it could not be read.
+pub(crate) fn from_transport(error: &redis::RedisError, at: &str) -> Failure {
+    if error.kind() == redis::ErrorKind::Parse {
+        return Failure { retire: true, ..odd(at, "bytes that are not the protocol of redis") };
+    }
+    Failure {
+        kind: StoreErrorKind::Unavailable,
+        outcome: Outcome::Unknown,
+        message: format!("the connection to {at} broke before the answer came"),
+        cause: error.to_string(),
+        retire: true,
+    }
+}
+
+/// The server answered something that makes no sense.
+pub(crate) fn odd(at: &str, what: &str) -> Failure {
+    Failure {
+        kind: StoreErrorKind::Protocol,
+        outcome: Outcome::Unknown,
+        message: format!("{at} answered {what}"),
+        cause: String::new(),
+        retire: false,
+    }
+}
+
+/// The moment came before the answer.
+pub(crate) fn overdue(at: &str, was_sent: bool) -> StoreError {
+    if was_sent {
+        StoreError::unknown(format!("{at} did not answer in time"))
+    } else {
+        StoreError::unavailable(format!("{at} could not be reached in time"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_of_the_server_has_its_kind_and_nothing_was_done() {
+        use StoreErrorKind::{Config, Denied, Full, Unavailable};
+        let table = [
+            ("LOADING", "Redis is loading the dataset in memory", Unavailable),
+            ("MASTERDOWN", "Link with MASTER is down", Unavailable),
+            ("BUSY", "Redis is busy running a script", Unavailable),
+            ("CLUSTERDOWN", "The cluster is down", Unavailable),
+            ("TRYAGAIN", "Multiple keys request during rehashing", Unavailable),
+            ("READONLY", "You can't write against a read only replica.", Unavailable),
+            (
+                "ERR",
+                "Error running script (call to f_x): @user_script:1: -READONLY You",
+                Unavailable,
+            ),
+            ("NOREPLICAS", "Not enough good replicas to write.", Unavailable),
+            ("MISCONF", "Redis is configured to save RDB snapshots", Unavailable),
+            ("ERR", "max number of clients reached", Unavailable),
+            ("OOM", "command not allowed when used memory > 'maxmemory'.", Full),
+            ("NOAUTH", "Authentication required.", Denied),
+            ("WRONGPASS", "invalid username-password pair", Denied),
+            ("NOPERM", "this user has no permissions to run the 'evalsha' command", Denied),
+            ("ERR", "The user executing the script can't run this command or subcommand", Denied),
+            ("MOVED", "3999 127.0.0.1:6381", Config),
+            ("ERR", "DB index is out of range", Config),
+        ];
+        for (code, text, kind) in table {
+            let failure = from_server(code, text, "redis://h:1/0");
+            assert_eq!(failure.kind, kind, "{code} {text}");
+            assert_eq!(failure.outcome, Outcome::NotDone, "{code} {text}");
+            assert_eq!(failure.retire, text.contains("read only") || text.contains("READONLY"));
+            assert!(failure.message.contains("redis://h:1/0"), "{}", failure.message);
+        }
+    }
+
+    #[test]
+    fn an_unknown_error_leaves_the_outcome_open() {
+        let failure = from_server("ERR", "Protocol error: too big", "redis://h:1/0");
+        assert_eq!((failure.kind, failure.outcome), (StoreErrorKind::Protocol, Outcome::Unknown));
+    }
+
+    #[test]
+    fn the_missing_right_is_named() {
+        let says = |text| from_server("NOPERM", text, "x").message;
+        assert!(says("User app has no permissions to run the 'eval' command").contains("+eval"));
+        assert!(says("No permissions to access a key: keys").contains("key pattern"));
+    }
+
+    #[test]
+    fn arguments_are_never_quoted() {
+        let text = "unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'u' 'hunter2' ";
+        let error = StoreError::from(from_server("ERR", text, "x"));
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        assert_eq!(source.as_deref(), Some("ERR unknown command 'HELLO'"));
+        assert!(!format!("{error} {error:?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,130 @@
+//! The native format: one key for each lock, a fixed-width string that the scripts read and write.
+//!
+//! Layout, arguments and replies stand at the head of each script, above all of `acquire.lua`.
+//! Each file here is one verb: what is asked, and how the answer is read.
+
+mod acquire;
+mod exchange_token;
+mod force_release;
+mod heal;
+mod inspect;
+mod list;
+mod raise_fence;
+mod release;
+mod renew;
+mod shorten;
+
+use fencelock_core::{FenceLimit, FencingToken, Refusal, Retain, StoreTime, Ttl};
+use fencelock_store::{Reply, StoreError};
+
+pub(crate) use self::{
+    acquire::acquire,
+    exchange_token::exchange_token,
+    force_release::force_release,
+    heal::heal,
+    inspect::{inspect, look},
+    list::list,
+    raise_fence::raise_fence,
+    release::release,
+    renew::renew,
+    shorten::shorten,
+};
+use crate::{
+    connection::Answer,
+    reply::{Fields, Odd, bytes},
+    wire::Wire,
+};
+
+/// The server counts expiry in whole milliseconds, from an instant just before it tells the time.
+const ROUNDING_MS: u128 = 2;
+
+/// A ttl as the record has it.
+fn ttl_digits(ttl: Ttl) -> [u8; 8] {
+    digits(u64::from(ttl.as_millis()))
+}
+
+/// How long a record outlives its last use, in ms.
+fn retain_ms(retain: Retain) -> String {
+    retain.as_duration().as_millis().to_string()
+}
+
+/// A fencing token as the record has it; all zeros for none.
+fn fence_digits(token: Option<FencingToken>) -> [u8; 16] {
+    digits(token.map_or(0, FencingToken::as_u64))
+}
+
+/// A deadline; all nines for none.
+fn deadline_digits(deadline: Option<StoreTime>) -> [u8; 16] {
+    const NEVER: u64 = 9_999_999_999_999_999;
+    digits(deadline.map_or(NEVER, StoreTime::as_micros).min(NEVER))
+}
+
+/// How far a token that a client names may run ahead of the server's clock, in us.
+fn ahead_us() -> String {
+    FenceLimit::default().as_duration().as_micros().to_string()
+}
+
+/// A number with leading zeros, cut at the left.
+fn digits<const N: usize>(mut number: u64) -> [u8; N] {
+    let mut text = [b'0'; N];
+    for digit in text.iter_mut().rev() {
+        *digit = b'0' + u8::try_from(number % 10).unwrap_or(0);
+        number /= 10;
+    }
+    text
+}
+
+fn refusal(letter: u8) -> Option<Refusal> {
+    match letter {
+        b's' => Some(Refusal::TokenRetired),
+        b'd' => Some(Refusal::DeadlinePassed),
+        b'a' => Some(Refusal::FenceAhead),
+        _ => None,
+    }
+}
+
+/// Reads an answer of one string: time, letter and the rest.
+fn read<A>(
+    wire: &Wire,
+    answer: Answer,
+    decode: impl FnOnce(u8, Fields<'_>, StoreTime) -> Result<A, Odd>,
+) -> Result<Reply<A>, StoreError> {
+    let decoded = Fields::new(&answer.value).and_then(|mut fields| {
+        let at = fields.time()?;
+        let letter = fields.letter()?;
+        Ok((decode(letter, fields, at)?, at))
+    });
+    let (decoded, at) = decoded.map_err(|odd| wire.odd(odd))?;
+    Ok(Reply::new(decoded).at(at).of(answer.greeting.incarnation))
+}
+
+/// Reads an answer of a list: the time, then as many strings as were asked for.
+fn read_list<A>(
+    wire: &Wire,
+    answer: Answer,
+    count: usize,
+    mut decode: impl FnMut(u8, Fields<'_>, StoreTime) -> Result<A, Odd>,
+) -> Result<Reply<Vec<A>>, StoreError> {
+    let decoded = crate::reply::list(&answer.value).and_then(|replies| {
+        let (time, replies) = replies.split_first().ok_or(Odd("an empty list"))?;
+        bytes(time)?;
+        let at = Fields::new(time)?.time()?;
+        if replies.len() != count {
+            return Err(Odd("a list of another length than asked for"));
+        }
+        let each = |value| {
+            let mut fields = Fields::new(value)?;
+            let letter = fields.letter()?;
+            decode(letter, fields, at)
+        };
+        Ok((replies.iter().map(each).collect::<Result<Vec<A>, Odd>>()?, at))
+    });
+    let (decoded, at) = decoded.map_err(|odd| wire.odd(odd))?;
+    Ok(Reply::new(decoded).at(at).of(answer.greeting.incarnation))
+}
+
+/// A letter that no script writes.
+const UNKNOWN_LETTER: Odd = Odd("an unknown answer");
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+//! Frees every name that is still ours.
+
+use std::sync::LazyLock;
+
+use fencelock_core::{Moment, ReleaseRequest, Released};
+use fencelock_store::StoreResult;
+
+use super::{ROUNDING_MS, UNKNOWN_LETTER};
+use crate::{
+    connection::Order,
+    reply::Odd,
+    script::{Script, script},
+    wire::Wire,
+};
+
+static SCRIPT: LazyLock<Script> = script!("../scripts/native/release.lua");
+
+pub(crate) async fn release(
+    wire: &Wire,
+    request: &ReleaseRequest,
+    by: Moment,
+) -> StoreResult<Released> {
+    let mut question = wire.script(&SCRIPT, &request.names, 2, 64).order(Order::Behind);
+    question.arg(&request.token.to_hex());
+    match request.retain.as_duration().as_millis() {
+        0 => question.arg(b"0"),
+        retain => question.arg((retain + ROUNDING_MS).to_string().as_bytes()),
+    };
+    let answer = wire.ask(&question, by).await?;
+    let resent = answer.resent;
+    let reply = super::read(wire, answer, |letter, _, _| decode(letter))?;
+    wire.settle_release(reply, resent)
+}
+
+pub(super) fn decode(letter: u8) -> Result<Released, Odd> {
+    match letter {
+        b'h' => Ok(Released::Held),
+        b'x' => Ok(Released::Expired),
+        b't' => Ok(Released::Taken),
+        _ => Err(UNKNOWN_LETTER),
+    }
+}

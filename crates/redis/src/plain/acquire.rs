@@ -1,0 +1,138 @@
+//! Takes all names or none. One name is taken by the very command that other libraries use, with
+//! `GET` added to it: the reply then tells a repeated request from a busy lock.
+
+use std::{sync::LazyLock, time::Duration};
+
+use fencelock_core::{
+    AcquireRequest, Acquired, Busy, Fence, Foreign, Grant, Holder, Inspection, Moment, Novelty,
+    Refusal,
+};
+use fencelock_store::{Reply, StoreErrorKind, StoreResult};
+use redis::{Cmd, Value};
+
+use super::{UNKNOWN_LETTER, inspect::look, lettered, refuse};
+use crate::{
+    connection::{Again, Order},
+    reply::{Odd, bytes, time_left},
+    script::{Question, Script, script},
+    wire::Wire,
+};
+
+static SCRIPT: LazyLock<Script> = script!("../scripts/plain/acquire.lua");
+
+pub(crate) async fn acquire(
+    wire: &Wire,
+    request: &AcquireRequest,
+    by: Moment,
+) -> StoreResult<Acquired> {
+    refuse(
+        wire,
+        &[
+            (request.floor.is_some() || request.proposed.is_some(), "fencing tokens"),
+            (request.deadline.is_some(), "deadlines, since it does not know the server's time"),
+        ],
+    )?;
+    if request.names.len() == 1 {
+        return one(wire, request, by).await;
+    }
+    Box::pin(several(wire, request, by)).await
+}
+
+async fn several(wire: &Wire, request: &AcquireRequest, by: Moment) -> StoreResult<Acquired> {
+    let mut question = wire.script(&SCRIPT, &request.names, 2, 64);
+    question.arg(&request.token.to_hex());
+    question.arg(request.ttl.as_millis().to_string().as_bytes());
+    let answer = wire.ask(&question, by).await?;
+    super::read(wire, &answer, |value| decode(request, value))
+}
+
+fn decode(request: &AcquireRequest, value: &Value) -> Result<Acquired, Odd> {
+    match lettered(value)? {
+        (b'g', []) => Ok(fresh(request)),
+        (b'y', [left]) => Ok(repeated(request, time_left(left)?)),
+        (b's', []) => Ok(Acquired::Refused(Refusal::TokenRetired)),
+        (b'b', rest) => Ok(Acquired::Busy(super::busy(rest, &request.names)?)),
+        (b'f', rest) => Ok(Acquired::Foreign(super::foreign(rest, &request.names)?)),
+        _ => Err(UNKNOWN_LETTER),
+    }
+}
+
+fn fresh(request: &AcquireRequest) -> Acquired {
+    Acquired::Granted(Grant::new(Fence::None, request.ttl.as_duration(), Novelty::Fresh))
+}
+
+/// A key of ours that never expires (somebody made it so) has at least the ttl left.
+fn repeated(request: &AcquireRequest, left: Option<Duration>) -> Acquired {
+    let left = left.unwrap_or(request.ttl.as_duration());
+    Acquired::Granted(Grant::new(Fence::None, left, Novelty::Repeated))
+}
+
+async fn one(wire: &Wire, request: &AcquireRequest, by: Moment) -> StoreResult<Acquired> {
+    const OVERHEAD_BYTES: usize = 96;
+    let name = request.names.first();
+    let token = request.token.to_hex();
+    let mut command = Cmd::with_capacity(7, name.as_bytes().len() + OVERHEAD_BYTES);
+    command.arg("SET").arg(name.as_bytes()).arg(&token[..]).arg("NX").arg("PX");
+    command.arg(request.ttl.as_millis()).arg("GET");
+    let question = Question::command(command, Again::Harmless, Order::Any);
+    let answer = match wire.ask(&question, by).await {
+        // A value of another type is an answer, not a failure.
+        Err(error) if error.kind() == StoreErrorKind::Protocol => {
+            return Box::pin(of_another_type(wire, request, by, error)).await;
+        }
+        other => other?,
+    };
+    if answer.value == Value::Nil {
+        return Ok(Reply::new(fresh(request)).of(answer.greeting.incarnation));
+    }
+    let reply = super::read(wire, &answer, |value| bytes(value).map(|value| value == token))?;
+    Box::pin(held(wire, request, reply.answer, by)).await
+}
+
+/// Somebody holds it: we, as the reply said, or another. How long it runs is a second question, and
+/// the holder may have changed before it.
+async fn held(
+    wire: &Wire,
+    request: &AcquireRequest,
+    was_ours: bool,
+    by: Moment,
+) -> StoreResult<Acquired> {
+    let (name, token) = (request.names.first(), request.token.to_hex());
+    let seen = look(wire, std::slice::from_ref(name), by).await?;
+    let answer = match seen.answer.into_iter().next() {
+        Some(Inspection::Held(holder)) => {
+            let ours = holder.proof.as_ref().is_some_and(|proof| proof.reveal() == token);
+            match (was_ours, ours) {
+                (true, true) => repeated(request, holder.remaining),
+                (true, false) => Acquired::Refused(Refusal::TokenRetired),
+                (false, _) => {
+                    Acquired::Busy(Busy::new(name.clone(), Holder::new(holder.remaining)))
+                }
+            }
+        }
+        Some(Inspection::Foreign(kind)) => Acquired::Foreign(Foreign::new(name.clone(), kind)),
+        _ if was_ours => Acquired::Refused(Refusal::TokenRetired),
+        _ => Acquired::Busy(Busy::new(name.clone(), Holder::new(Some(Duration::ZERO)))),
+    };
+    Ok(Reply::new(answer).of(seen.incarnation))
+}
+
+async fn of_another_type(
+    wire: &Wire,
+    request: &AcquireRequest,
+    by: Moment,
+    error: fencelock_store::StoreError,
+) -> StoreResult<Acquired> {
+    let says = std::error::Error::source(&error).map(ToString::to_string);
+    if !says.is_some_and(|says| says.starts_with("WRONGTYPE")) {
+        return Err(error);
+    }
+    let name = request.names.first();
+    let seen = look(wire, std::slice::from_ref(name), by).await?;
+    let answer = match seen.answer.into_iter().next() {
+        Some(Inspection::Foreign(kind)) => Acquired::Foreign(Foreign::new(name.clone(), kind)),
+        // It went in between: the lock was not free when it was asked for.
+        _ => Acquired::Busy(Busy::new(name.clone(), Holder::new(Some(Duration::ZERO)))),
+    };
+    Ok(Reply::new(answer).of(seen.incarnation))
+}

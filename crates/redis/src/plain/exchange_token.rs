@@ -1,0 +1,52 @@
+//! Exchanges the token of a lease for a fresh one.
+
+use std::sync::LazyLock;
+
+use fencelock_core::{ExchangeRequest, Exchanged, Fence, Grant, Moment, Novelty, Refusal};
+use fencelock_store::StoreResult;
+use redis::Value;
+
+use super::{UNKNOWN_LETTER, lettered, not_held, passed_on, refuse};
+use crate::{
+    reply::{bytes, time_left},
+    script::{Script, script},
+    wire::Wire,
+};
+
+static SCRIPT: LazyLock<Script> =
+    script!("../scripts/plain/held.lua", "../scripts/plain/exchange_token.lua");
+
+pub(crate) async fn exchange_token(
+    wire: &Wire,
+    request: &ExchangeRequest,
+    by: Moment,
+) -> StoreResult<Exchanged> {
+    refuse(
+        wire,
+        &[
+            (request.floor.is_some(), "fencing tokens"),
+            (request.deadline.is_some(), "deadlines, since it does not know the server's time"),
+        ],
+    )?;
+    let mut question = wire.script(&SCRIPT, &request.names, 3, 96);
+    question.arg(&request.from.to_hex());
+    question.arg(&request.to.to_hex());
+    question.arg(request.ttl.as_millis().to_string().as_bytes());
+    let answer = wire.ask(&question, by).await?;
+    if let Ok((b'n', [why])) = lettered(&answer.value)
+        && let Some(refused) = bytes(why).ok().and_then(|why| passed_on(wire, why))
+    {
+        return Err(refused);
+    }
+    let granted = |left: &Value, novelty| {
+        let left = time_left(left)?.unwrap_or(request.ttl.as_duration());
+        Ok(Exchanged::Granted(Grant::new(Fence::None, left, novelty)))
+    };
+    super::read(wire, &answer, |value| match lettered(value)? {
+        (b'g', [left]) => granted(left, Novelty::Fresh),
+        (b'y', [left]) => granted(left, Novelty::Repeated),
+        (b's', []) => Ok(Exchanged::Refused(Refusal::TokenRetired)),
+        (b'n', [why]) => Ok(Exchanged::NotHeld(not_held(bytes(why)?)?)),
+        _ => Err(UNKNOWN_LETTER),
+    })
+}

@@ -1,0 +1,34 @@
+//! Takes a lease that is provably ours elsewhere, where nobody holds it here.
+
+use std::sync::LazyLock;
+
+use fencelock_core::{HealRequest, Healed, Moment};
+use fencelock_store::StoreResult;
+
+use super::{UNKNOWN_LETTER, busy, foreign, lettered, refuse};
+use crate::{
+    script::{Script, script},
+    wire::Wire,
+};
+
+static SCRIPT: LazyLock<Script> = script!("../scripts/plain/heal.lua");
+
+pub(crate) async fn heal(wire: &Wire, request: &HealRequest, by: Moment) -> StoreResult<Healed> {
+    refuse(
+        wire,
+        &[
+            (request.fencing_token.is_some(), "fencing tokens"),
+            (request.deadline.is_some(), "deadlines, since it does not know the server's time"),
+        ],
+    )?;
+    let mut question = wire.script(&SCRIPT, &request.names, 2, 64);
+    question.arg(&request.token.to_hex());
+    question.arg(request.ttl.as_millis().to_string().as_bytes());
+    let answer = wire.ask(&question, by).await?;
+    super::read(wire, &answer, |value| match lettered(value)? {
+        (b'k', []) => Ok(Healed::Healed),
+        (b'b', rest) => Ok(Healed::Busy(busy(rest, &request.names)?)),
+        (b'f', rest) => Ok(Healed::Foreign(foreign(rest, &request.names)?)),
+        _ => Err(UNKNOWN_LETTER),
+    })
+}

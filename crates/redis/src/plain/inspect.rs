@@ -1,0 +1,58 @@
+//! Looks at names.
+
+use std::sync::LazyLock;
+
+use fencelock_core::{Holder, InspectRequest, Inspection, LockName, Moment, Proof};
+use fencelock_store::StoreResult;
+use redis::Value;
+
+use super::UNKNOWN_LETTER;
+use crate::{
+    reply::{Odd, bytes, foreign_type, list, time_left},
+    script::{Script, script},
+    wire::Wire,
+};
+
+static SCRIPT: LazyLock<Script> = script!("../scripts/plain/inspect.lua");
+
+pub(crate) async fn inspect(
+    wire: &Wire,
+    request: &InspectRequest,
+    by: Moment,
+) -> StoreResult<Inspection> {
+    let reply = look(wire, std::slice::from_ref(&request.name), by).await?;
+    Ok(reply
+        .map(|seen| seen.into_iter().next().unwrap_or(Inspection::Free { fencing_token: None })))
+}
+
+/// Looks at several names, or at none, which only reaches the server.
+pub(crate) async fn look(
+    wire: &Wire,
+    names: &[LockName],
+    by: Moment,
+) -> StoreResult<Vec<Inspection>> {
+    let question = wire.script_on(&SCRIPT, names.iter(), 0, 0);
+    let answer = wire.ask(&question, by).await?;
+    super::read(wire, &answer, |value| {
+        let replies = list(value)?;
+        if replies.len() != 3 * names.len() {
+            return Err(Odd("a list of another length than asked for"));
+        }
+        replies.chunks_exact(3).map(seen).collect()
+    })
+}
+
+/// What is at one name.
+pub(super) fn seen(fields: &[Value]) -> Result<Inspection, Odd> {
+    let [letter, what, left] = fields else { return Err(UNKNOWN_LETTER) };
+    match bytes(letter)? {
+        b"e" => Ok(Inspection::Free { fencing_token: None }),
+        b"h" => {
+            let mut holder = Holder::new(time_left(left)?);
+            holder.proof = Some(Proof::new(bytes(what)?));
+            Ok(Inspection::Held(holder))
+        }
+        b"f" => Ok(Inspection::Foreign(foreign_type(bytes(what)?))),
+        _ => Err(UNKNOWN_LETTER),
+    }
+}

@@ -1,0 +1,37 @@
+//! Brings the end of a lease nearer.
+
+use std::sync::LazyLock;
+
+use fencelock_core::{Moment, ShortenRequest, Shortened};
+use fencelock_store::StoreResult;
+
+use super::{not_held, passed_on};
+use crate::{
+    reply::{bytes, number, time_left},
+    script::{Script, script},
+    wire::Wire,
+};
+
+static SCRIPT: LazyLock<Script> =
+    script!("../scripts/plain/held.lua", "../scripts/plain/shorten.lua");
+
+pub(crate) async fn shorten(
+    wire: &Wire,
+    request: &ShortenRequest,
+    by: Moment,
+) -> StoreResult<Shortened> {
+    let mut question = wire.script(&SCRIPT, &request.names, 2, 64);
+    question.arg(&request.token.to_hex());
+    question.arg(request.ttl.as_millis().to_string().as_bytes());
+    let answer = wire.ask(&question, by).await?;
+    if let Some(refused) = bytes(&answer.value).ok().and_then(|why| passed_on(wire, why)) {
+        return Err(refused);
+    }
+    super::read(wire, &answer, |value| {
+        if number(value).is_ok() {
+            let remaining = time_left(value)?.unwrap_or(request.ttl.as_duration());
+            return Ok(Shortened::Shortened { remaining });
+        }
+        Ok(Shortened::NotHeld(not_held(bytes(value)?)?))
+    })
+}

@@ -1,0 +1,200 @@
+//! From what came over the wire to plain values. Nothing here panics, and nothing that is odd
+//! becomes an answer: "not ours" is only ever what a script said in so many words.
+
+use std::{sync::Arc, time::Duration};
+
+use fencelock_core::{
+    Fence, FencingToken, Foreign, ForeignKind, Grant, Holder, LockName, Metadata, Names, NotHeld,
+    Novelty, StoreTime,
+};
+use redis::Value;
+
+/// What was answered makes no sense; says what was expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Odd(pub(crate) &'static str);
+
+/// The bytes of a string of any kind.
+pub(crate) fn bytes(value: &Value) -> Result<&[u8], Odd> {
+    match value {
+        Value::BulkString(bytes) => Ok(bytes),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Ok(text.as_bytes()),
+        Value::Okay => Ok(b"OK"),
+        Value::Attribute { data, .. } => bytes(data),
+        _ => Err(Odd("something that is not a string")),
+    }
+}
+
+/// A whole number, in whichever form a server or something between writes it.
+pub(crate) fn number(value: &Value) -> Result<i64, Odd> {
+    const ODD: Odd = Odd("something that is not a whole number");
+    match value {
+        Value::Int(number) => Ok(*number),
+        Value::Boolean(flag) => Ok(i64::from(*flag)),
+        Value::Double(number) if number.fract() == 0.0 && number.abs() <= 9e15 => {
+            // Within 2^53, where a float is a whole number and fits.
+            #[allow(clippy::cast_possible_truncation)]
+            Ok(*number as i64)
+        }
+        Value::Attribute { data, .. } => number(data),
+        other => {
+            let text = std::str::from_utf8(bytes(other).map_err(|_| ODD)?).map_err(|_| ODD)?;
+            text.parse().map_err(|_| ODD)
+        }
+    }
+}
+
+/// The elements of a list.
+pub(crate) fn list(value: &Value) -> Result<&[Value], Odd> {
+    match value {
+        Value::Array(elements) | Value::Set(elements) => Ok(elements),
+        Value::Attribute { data, .. } => list(data),
+        _ => Err(Odd("something that is not a list")),
+    }
+}
+
+/// A time left in ms as the server says it: -1 for ever, -2 gone.
+pub(crate) fn time_left(value: &Value) -> Result<Option<Duration>, Odd> {
+    match number(value)? {
+        -1 => Ok(None),
+        -2 => Ok(Some(Duration::ZERO)),
+        millis => u64::try_from(millis)
+            .map(|millis| Some(Duration::from_millis(millis)))
+            .map_err(|_| Odd("a negative time left")),
+    }
+}
+
+/// The type of a value of another kind, by the server's word for it.
+pub(crate) fn foreign_type(word: &[u8]) -> ForeignKind {
+    match word {
+        b"" => ForeignKind::Unreadable,
+        word => ForeignKind::Type(Arc::from(String::from_utf8_lossy(word))),
+    }
+}
+
+/// Reads the strings that the native scripts answer with, field by field.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+/// The stamp that a lease counts from, and how long it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeaseFields {
+    stamp: u64,
+    millis: u64,
+}
+
+impl LeaseFields {
+    /// What is left at an instant.
+    pub(crate) fn remaining(self, at: StoreTime) -> Duration {
+        let end = self.stamp.saturating_add(self.millis.saturating_mul(1_000));
+        StoreTime::from_micros(end).saturating_since(at)
+    }
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn new(value: &'a Value) -> Result<Self, Odd> {
+        Ok(Self { rest: bytes(value)? })
+    }
+
+    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Odd> {
+        let (field, rest) = self.rest.split_at_checked(length).ok_or(Odd("too short a string"))?;
+        self.rest = rest;
+        Ok(field)
+    }
+
+    pub(crate) fn letter(&mut self) -> Result<u8, Odd> {
+        self.take(1).map(|field| field[0])
+    }
+
+    fn digits(&mut self, length: usize) -> Result<u64, Odd> {
+        // At most 16 digits, so that this can't overflow.
+        self.take(length)?.iter().try_fold(0, |number, &digit| match digit {
+            b'0'..=b'9' => Ok(number * 10 + u64::from(digit - b'0')),
+            _ => Err(Odd("something that is not a digit in a number")),
+        })
+    }
+
+    pub(crate) fn time(&mut self) -> Result<StoreTime, Odd> {
+        self.digits(FencingToken::DIGITS).map(StoreTime::from_micros)
+    }
+
+    pub(crate) fn fencing_token(&mut self) -> Result<Option<FencingToken>, Odd> {
+        match self.digits(FencingToken::DIGITS)? {
+            0 => Ok(None),
+            number => FencingToken::new(number).map(Some).map_err(|_| Odd("too large a token")),
+        }
+    }
+
+    /// A fencing token with the mark before it, whether it was written by the holder's token.
+    pub(crate) fn fence(&mut self) -> Result<Fence, Odd> {
+        let mark = self.letter()?;
+        match (mark, self.fencing_token()?) {
+            (b'0' | b'1', None) => Ok(Fence::None),
+            (b'1', Some(token)) => Ok(Fence::Token(token)),
+            (b'0', Some(token)) => Ok(Fence::Behind(token)),
+            _ => Err(Odd("an unknown mark of a fencing token")),
+        }
+    }
+
+    pub(crate) fn lease(&mut self) -> Result<LeaseFields, Odd> {
+        Ok(LeaseFields { stamp: self.digits(16)?, millis: self.digits(8)? })
+    }
+
+    /// The name at an index that counts from 1.
+    pub(crate) fn name<'n>(&mut self, names: &'n Names) -> Result<&'n LockName, Odd> {
+        let index = usize::try_from(self.digits(4)?).ok().and_then(|index| index.checked_sub(1));
+        index.and_then(|index| names.as_slice().get(index)).ok_or(Odd("a key that was not asked"))
+    }
+
+    pub(crate) fn metadata(self) -> Result<Metadata, Odd> {
+        Metadata::new(self.rest).map_err(|_| Odd("too much metadata"))
+    }
+
+    /// A holder without proof.
+    pub(crate) fn holder(mut self, at: StoreTime) -> Result<Holder, Odd> {
+        let fencing_token = self.fencing_token()?;
+        let mut holder = Holder::new(Some(self.lease()?.remaining(at)));
+        holder.fencing_token = fencing_token;
+        holder.metadata = self.metadata()?;
+        Ok(holder)
+    }
+
+    pub(crate) fn repeated(mut self, at: StoreTime) -> Result<Grant, Odd> {
+        let fence = self.fence()?;
+        Ok(Grant::new(fence, self.lease()?.remaining(at), Novelty::Repeated))
+    }
+
+    pub(crate) fn foreign(mut self, names: &Names) -> Result<Foreign, Odd> {
+        let name = self.name(names)?.clone();
+        Ok(Foreign::new(name, self.foreign_kind()?))
+    }
+
+    pub(crate) fn foreign_kind(mut self) -> Result<ForeignKind, Odd> {
+        let word = |rest: &[u8]| Arc::from(String::from_utf8_lossy(rest));
+        match self.letter()? {
+            b's' => Ok(ForeignKind::String),
+            b't' => Ok(foreign_type(self.rest)),
+            b'v' => Ok(ForeignKind::Version(word(self.rest))),
+            b'k' => Ok(ForeignKind::Kind(word(self.rest))),
+            b'u' => Ok(ForeignKind::Unreadable),
+            _ => Err(Odd("an unknown kind of value")),
+        }
+    }
+
+    pub(crate) fn not_held(mut self) -> Result<NotHeld, Odd> {
+        match self.letter()? {
+            b'a' => Ok(NotHeld::Absent),
+            b'r' => Ok(NotHeld::Released),
+            b'x' => Ok(NotHeld::Expired),
+            b't' => Ok(NotHeld::Taken),
+            b'f' => Ok(NotHeld::Foreign(self.foreign_kind()?)),
+            _ => Err(Odd("an unknown reason")),
+        }
+    }
+
+    /// What is left, as text.
+    pub(crate) fn text(self) -> String {
+        String::from_utf8_lossy(self.rest).into_owned()
+    }
+}

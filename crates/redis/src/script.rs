@@ -1,0 +1,279 @@
+//! Scripts, and how one is run: by its text the first time on a connection, then by its hash.
+//!
+//! The text first, because a script that the server does not know would cost a second round trip,
+//! and would let requests behind it overtake: an acquire its own release. No `SCRIPT LOAD`, nothing
+//! to prepare. Where the server has lost a script (`SCRIPT FLUSH`), `NOSCRIPT` is repaired by
+//! exactly one `EVAL` in the same call, on every path. A server, or rights, without one of `EVAL`
+//! and `EVALSHA` is remembered.
+
+use std::{
+    borrow::Cow,
+    sync::atomic::{AtomicU8, AtomicU64, Ordering},
+};
+
+use fencelock_store::{Outcome, StoreErrorKind};
+use redis::{Arg, Cmd, Value};
+
+use crate::{
+    connection::{Again, Answer, Flight, Order, ask},
+    error::{self, Failure},
+};
+
+/// The text of a script, and its hash.
+#[derive(Debug)]
+pub(crate) struct Script {
+    text: &'static str,
+    hash: String,
+    /// Which bit stands for it in [`Known`].
+    bit: u64,
+}
+
+impl Script {
+    pub(crate) fn new(text: &'static str) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let hash = redis::Script::new(text).get_hash().to_owned();
+        // There are some twenty scripts, made once each: a bit for everyone.
+        Self {
+            text,
+            hash,
+            bit: NEXT
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |bit| bit.checked_mul(2))
+                .unwrap_or(0),
+        }
+    }
+}
+
+/// A static [`Script`] made of files.
+macro_rules! script {
+    ($($file:literal),+ $(,)?) => {
+        std::sync::LazyLock::new(|| $crate::script::Script::new(concat!($(include_str!($file)),+)))
+    };
+}
+pub(crate) use script;
+
+/// Which scripts a connection has run by their text: the server knows them.
+#[derive(Debug, Default)]
+pub(crate) struct Known(AtomicU64);
+
+impl Known {
+    fn has(&self, script: &Script) -> bool {
+        self.0.load(Ordering::Relaxed) & script.bit != 0
+    }
+
+    fn add(&self, script: &Script) {
+        self.0.fetch_or(script.bit, Ordering::Relaxed);
+    }
+
+    fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Which of the two commands a server allows, as far as is known.
+#[derive(Debug, Default)]
+pub(crate) struct Allowed(AtomicU8);
+
+impl Allowed {
+    const BOTH: u8 = 0;
+    const TEXT_ONLY: u8 = 1;
+    const HASH_ONLY: u8 = 2;
+
+    fn set(&self, what: u8) {
+        self.0.store(what, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How a script is to be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// By its hash if the connection has run it before, else by its text.
+    Usual,
+    Text,
+    Hash,
+}
+
+/// One call of a script, or one command, complete.
+pub(crate) struct Question {
+    /// The command; a script is named by its hash.
+    request: Cmd,
+    script: Option<&'static Script>,
+    pub(crate) again: Again,
+    pub(crate) order: Order,
+}
+
+impl Question {
+    /// A command that is not a script.
+    pub(crate) fn command(request: Cmd, again: Again, order: Order) -> Self {
+        Self { request, script: None, again, order }
+    }
+
+    /// A call of a script, still without keys and arguments. `sizes` are the number and the bytes
+    /// of what follows.
+    pub(crate) fn script(script: &'static Script, keys: usize, sizes: (usize, usize)) -> Self {
+        const HEAD_BYTES: usize = 64;
+        let mut request = Cmd::with_capacity(sizes.0 + 3, sizes.1 + HEAD_BYTES);
+        request.arg("EVALSHA").arg(&script.hash[..]).arg(keys);
+        Self { request, script: Some(script), again: Again::Harmless, order: Order::Any }
+    }
+
+    pub(crate) fn arg(&mut self, bytes: &[u8]) -> &mut Self {
+        self.request.arg(bytes);
+        self
+    }
+
+    pub(crate) fn again(mut self, again: Again) -> Self {
+        self.again = again;
+        self
+    }
+
+    pub(crate) fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// The command for a connection, and whether it names its script by the text.
+    pub(crate) fn on(&self, known: &Known, allowed: &Allowed, form: Form) -> (Cow<'_, Cmd>, bool) {
+        let by_text = |script| match form {
+            Form::Text => true,
+            Form::Hash => false,
+            Form::Usual => match allowed.get() {
+                Allowed::TEXT_ONLY => true,
+                Allowed::HASH_ONLY => false,
+                _ => !known.has(script),
+            },
+        };
+        match self.script {
+            Some(script) if by_text(script) => (Cow::Owned(self.by_text(script)), true),
+            _ => (Cow::Borrowed(&self.request), false),
+        }
+    }
+
+    /// Learns from an answer what the server knows.
+    pub(crate) fn learn(&self, known: &Known, by_text: bool, value: &Value) {
+        let Some(script) = self.script else { return };
+        match value {
+            Value::ServerError(refused) if refused.code() == "NOSCRIPT" => known.clear(),
+            Value::ServerError(_) => {}
+            _ if by_text => known.add(script),
+            _ => {}
+        }
+    }
+
+    /// Asks it. An answer is never an error of the server.
+    pub(crate) async fn ask(&self, flight: &Flight<'_>) -> Result<Answer, Failure> {
+        let mut answer = ask(flight, self, Form::Usual).await?;
+        if let Some(form) = self.other_form(&answer, flight.allowed()) {
+            let first = answer;
+            // On the heap: it is rare, and as large as the first.
+            answer = Box::pin(ask(flight, self, form)).await?;
+            answer.resent |= first.resent;
+            match (form, &answer.value) {
+                // Whatever else is wrong: that command exists.
+                (Form::Hash, Value::ServerError(refused)) if refused.code() == "NOSCRIPT" => {
+                    return Err(no_eval(&first.value, flight.at()));
+                }
+                (Form::Hash, value) if !refuses(value, "evalsha") => {
+                    flight.allowed().set(Allowed::HASH_ONLY);
+                }
+                (Form::Text, value)
+                    if refuses(&first.value, "evalsha") && !refuses(value, "eval") =>
+                {
+                    flight.allowed().set(Allowed::TEXT_ONLY);
+                }
+                _ => {}
+            }
+        }
+        if !matches!(answer.value, Value::ServerError(_)) {
+            return Ok(answer);
+        }
+        let mut failure = self.failure(&answer.value, flight);
+        if answer.resent {
+            // This copy was refused; what became of the first one nobody knows.
+            failure.outcome = Outcome::Unknown;
+        }
+        Err(failure)
+    }
+
+    /// The form to try where the first one can't have been understood.
+    fn other_form(&self, answer: &Answer, allowed: &Allowed) -> Option<Form> {
+        self.script?;
+        let Value::ServerError(refused) = &answer.value else { return None };
+        if answer.by_text {
+            let open = allowed.get() == Allowed::BOTH;
+            return (open && refuses(&answer.value, "eval")).then_some(Form::Hash);
+        }
+        let unknown = refused.code() == "NOSCRIPT" && allowed.get() != Allowed::HASH_ONLY;
+        (unknown || refuses(&answer.value, "evalsha")).then_some(Form::Text)
+    }
+
+    fn failure(&self, value: &Value, flight: &Flight<'_>) -> Failure {
+        let Value::ServerError(refused) = value else {
+            return error::odd(flight.at(), "no error");
+        };
+        let text = refused.details().unwrap_or_default();
+        let failure = error::from_server(refused.code(), text, flight.at());
+        if failure.retire {
+            flight.retire();
+        }
+        if self.script.is_none() {
+            return failure;
+        }
+        if refused.code() == "NOSCRIPT" && flight.allowed().get() != Allowed::HASH_ONLY {
+            let message =
+                format!("{} says that it lost a script although it was just given", flight.at());
+            let kind = StoreErrorKind::Protocol;
+            return Failure { kind, outcome: Outcome::NotDone, message, ..failure };
+        }
+        if refused.code() == "NOSCRIPT" || refuses(value, "eval") || refuses(value, "evalsha") {
+            return no_eval(value, flight.at());
+        }
+        failure
+    }
+
+    /// The same call with the text of the script in place of its hash.
+    fn by_text(&self, script: &Script) -> Cmd {
+        let arguments = self.request.args_iter();
+        let bytes = arguments.clone().map(|argument| match argument {
+            Arg::Simple(bytes) => bytes.len(),
+            _ => 0,
+        });
+        let mut request =
+            Cmd::with_capacity(arguments.len(), bytes.sum::<usize>() + script.text.len());
+        request.arg("EVAL").arg(script.text);
+        for argument in arguments.skip(2) {
+            if let Arg::Simple(bytes) = argument {
+                request.arg(bytes);
+            }
+        }
+        request
+    }
+}
+
+/// The error where scripts can't be run.
+fn no_eval(value: &Value, at: &str) -> Failure {
+    let cause = match value {
+        Value::ServerError(refused) => refused.code().to_owned(),
+        _ => String::new(),
+    };
+    Failure {
+        kind: StoreErrorKind::Denied,
+        outcome: Outcome::NotDone,
+        message: format!("{at} does not allow EVAL, which fencelock needs; grant +eval +evalsha"),
+        cause,
+        retire: false,
+    }
+}
+
+/// Whether the server does not know, or does not permit, a command.
+fn refuses(value: &Value, command: &str) -> bool {
+    let Value::ServerError(refused) = value else { return false };
+    let text = refused.details().unwrap_or_default();
+    let before = text.split(", with args").next().unwrap_or_default();
+    let mut words = before.split(|c: char| !c.is_ascii_alphanumeric());
+    let says_no = refused.code() == "NOPERM" || before.contains("unknown command");
+    says_no && words.any(|word| word.eq_ignore_ascii_case(command))
+}

@@ -1,0 +1,19 @@
+-- shorten (plain): compare, then bring the expiry nearer, never later. Begins with held.lua.
+--
+-- KEYS  the names, in order, none twice
+-- ARGV  1 token, 2 ttl_ms (decimal)
+--
+-- Reply: the most time left in ms, or why it is not held (held.lua; nothing changed)
+--
+-- Atomic: all of it; all keys are read and checked before the first write.
+
+local why = why_not_held(1, #KEYS, ARGV[1])
+if why then
+  return why
+end
+local most = 0
+for i = 1, #KEYS do
+  redis.call('PEXPIRE', KEYS[i], ARGV[2], 'LT')
+  most = math.max(most, redis.call('PTTL', KEYS[i]))
+end
+return most

@@ -1,0 +1,281 @@
+//! The store itself: the verbs, each handed to the dialect.
+
+use std::{fmt, sync::Arc};
+
+use fencelock_core::{
+    AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
+    Healed, InspectRequest, Inspection, ListRequest, Moment, Names, Page, RaiseFenceRequest,
+    Raised, ReleaseRequest, Released, RenewRequest, Renewed, ShortenRequest, Shortened,
+};
+use fencelock_store::{
+    BoxFuture, Capabilities, Clock, Outcome, Store, StoreError, StoreErrorKind, StoreResult,
+    Wakeups,
+};
+
+use crate::{
+    connection::Connections,
+    keys::{self, KeyMapping},
+    native, plain,
+    url::{Password, RedisUrl},
+    wire::Wire,
+};
+
+/// The wire format of the locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Dialect {
+    /// Fencelock's own: one key for each lock with fencing token, metadata and memory of released
+    /// tokens.
+    #[default]
+    Native,
+    /// A string taken by `SET NX PX` at the very name of the lock: what redislock, redsync,
+    /// redlock, redis-py and others use. No fencing tokens, no metadata.
+    Plain,
+}
+
+impl Dialect {
+    /// Its name, as in [`Capabilities::dialect`].
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Plain => "plain",
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One Redis (7.0 or newer) or Valkey (8 or newer) server as a store of locks. Clones share its
+/// connections and are closed together.
+///
+/// Nothing is sent before the first call. Each tokio runtime that uses the store gets one
+/// connection, which is made again when it breaks.
+///
+/// # Examples
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use fencelock_redis::{Dialect, RedisStore};
+///
+/// let url = "redis://app@127.0.0.1:6379/0".parse()?;
+/// let store = RedisStore::builder(url).password("secret").dialect(Dialect::Plain).build()?;
+/// assert_eq!(store.to_string(), "redis://app@127.0.0.1:6379/0 (plain)");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct RedisStore {
+    wire: Arc<Wire>,
+    dialect: Dialect,
+}
+
+/// The settings of a [`RedisStore`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is built before `build`"]
+pub struct RedisStoreBuilder {
+    url: RedisUrl,
+    dialect: Dialect,
+    prefix: Option<String>,
+}
+
+impl RedisStoreBuilder {
+    /// The password, in place of the one in the URL.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.url.password = Some(Password::new(password));
+        self
+    }
+
+    /// The wire format; native unless said otherwise.
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        self
+    }
+
+    /// What the keys of the native format begin with; `fencelock:` unless said otherwise.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// Builds the store. Nothing is sent.
+    ///
+    /// # Errors
+    /// `Config` for a prefix that can't be one, or any prefix in the plain dialect, whose keys are
+    /// the names themselves.
+    pub fn build(self) -> Result<RedisStore, StoreError> {
+        let config = |message| StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message);
+        let keys = match (self.dialect, self.prefix) {
+            (Dialect::Native, prefix) => {
+                KeyMapping::prefixed(prefix.as_deref().unwrap_or(keys::DEFAULT_PREFIX))
+                    .ok_or_else(|| config(keys::PREFIX_LIMITS))?
+            }
+            (Dialect::Plain, None) => KeyMapping::Verbatim,
+            (Dialect::Plain, Some(_)) => {
+                return Err(config(
+                    "the plain dialect has no key prefix: its keys are the names themselves",
+                ));
+            }
+        };
+        let connections = Connections::new(&self.url)?;
+        Ok(RedisStore { wire: Arc::new(Wire::new(connections, keys)), dialect: self.dialect })
+    }
+}
+
+impl RedisStore {
+    /// Begins the settings of a store.
+    pub fn builder(url: RedisUrl) -> RedisStoreBuilder {
+        RedisStoreBuilder { url, dialect: Dialect::default(), prefix: None }
+    }
+
+    /// The wire format.
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+}
+
+impl fmt::Display for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.wire.connections.at(), self.dialect)
+    }
+}
+
+impl fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisStore({self})")
+    }
+}
+
+/// Hands a verb to the module of the dialect.
+macro_rules! spoken {
+    ($self:ident, $verb:ident($request:expr, $by:expr)) => {
+        match $self.dialect {
+            Dialect::Native => Box::pin(native::$verb(&$self.wire, $request, $by)),
+            Dialect::Plain => Box::pin(plain::$verb(&$self.wire, $request, $by)),
+        }
+    };
+}
+
+impl Store for RedisStore {
+    fn capabilities(&self) -> Capabilities {
+        match self.dialect {
+            Dialect::Native => Capabilities::full(self.dialect.name()),
+            Dialect::Plain => Capabilities::bare(self.dialect.name()),
+        }
+    }
+
+    fn clock(&self) -> Clock {
+        self.wire.clock.clone()
+    }
+
+    fn connect(&self, by: Moment) -> BoxFuture<'_, StoreResult<()>> {
+        // Looking at no name at all also proves that scripts may be run.
+        Box::pin(async move {
+            let reply = match self.dialect {
+                Dialect::Native => native::look(&self.wire, &[], by).await?,
+                Dialect::Plain => plain::look(&self.wire, &[], by).await?,
+            };
+            Ok(reply.map(|_| ()))
+        })
+    }
+
+    fn acquire<'a>(
+        &'a self,
+        request: &'a AcquireRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Acquired>> {
+        spoken!(self, acquire(request, by))
+    }
+
+    fn renew<'a>(
+        &'a self,
+        batch: &'a [RenewRequest],
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Vec<Renewed>>> {
+        spoken!(self, renew(batch, by))
+    }
+
+    fn shorten<'a>(
+        &'a self,
+        request: &'a ShortenRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Shortened>> {
+        spoken!(self, shorten(request, by))
+    }
+
+    fn release<'a>(
+        &'a self,
+        request: &'a ReleaseRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Released>> {
+        spoken!(self, release(request, by))
+    }
+
+    fn exchange_token<'a>(
+        &'a self,
+        request: &'a ExchangeRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Exchanged>> {
+        spoken!(self, exchange_token(request, by))
+    }
+
+    fn raise_fence<'a>(
+        &'a self,
+        request: &'a RaiseFenceRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Raised>> {
+        spoken!(self, raise_fence(request, by))
+    }
+
+    fn heal<'a>(
+        &'a self,
+        request: &'a HealRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Healed>> {
+        spoken!(self, heal(request, by))
+    }
+
+    fn inspect<'a>(
+        &'a self,
+        request: &'a InspectRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Inspection>> {
+        spoken!(self, inspect(request, by))
+    }
+
+    fn list<'a>(
+        &'a self,
+        request: &'a ListRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Page>> {
+        spoken!(self, list(request, by))
+    }
+
+    fn force_release<'a>(
+        &'a self,
+        request: &'a ForceReleaseRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Forced>> {
+        spoken!(self, force_release(request, by))
+    }
+
+    fn wakeups<'a>(
+        &'a self,
+        _: &'a Names,
+        _: Moment,
+    ) -> BoxFuture<'a, Result<Wakeups, StoreError>> {
+        Box::pin(async move {
+            self.wire.connections.check_open()?;
+            Err(StoreError::unsupported("the redis store does not send wakeups"))
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.wire.connections.close();
+        Box::pin(async {})
+    }
+}

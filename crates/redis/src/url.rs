@@ -1,0 +1,242 @@
+//! Where the server is and who we are there: the URL, parsed once.
+//!
+//! Nothing in this file ever prints the password, nor a part of a URL that could be a piece of one
+//! (an unescaped `/` or `@` in a password moves its end into the path).
+
+use std::{fmt, path::PathBuf, str::FromStr};
+
+use fencelock_store::{Outcome, StoreError, StoreErrorKind};
+use percent_encoding::percent_decode_str;
+use url::{Host, Url};
+
+/// The address of a Redis or Valkey server, with the database and the credentials.
+///
+/// ```text
+///   redis://[user[:password]@]host[:6379][/db]        or ?db=N
+///   redis+unix:///path/to/socket[?db=N&user=U&pass=P] or unix://
+/// ```
+///
+/// Parts are percent-encoded where they contain `/ ? # @ % :`. `Display` and `Debug` leave the
+/// password out.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RedisUrl {
+    pub(crate) place: Place,
+    pub(crate) database: u32,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<Password>,
+}
+
+/// Where the server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A host and a port.
+    Tcp(String, u16),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+/// A secret that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Password(String);
+
+impl Password {
+    pub(crate) fn new(secret: impl Into<String>) -> Self {
+        Self(secret.into())
+    }
+
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "***")
+    }
+}
+
+impl RedisUrl {
+    const DEFAULT_PORT: u16 = 6379;
+
+    /// Whether the URL itself carries a password.
+    #[must_use]
+    pub fn has_password(&self) -> bool {
+        self.password.is_some()
+    }
+}
+
+impl FromStr for RedisUrl {
+    type Err = StoreError;
+
+    /// # Errors
+    /// `Config` for what is not such a URL, `Unsupported` for `rediss://`. The message never
+    /// contains the password.
+    fn from_str(text: &str) -> Result<Self, StoreError> {
+        let url = Url::parse(text).map_err(|error| {
+            config(format!(
+                "the redis url can't be read: {error}; a password with any of / ? # @ % : in it \
+                 must be percent-encoded"
+            ))
+        })?;
+        if url.fragment().is_some() {
+            return Err(config("a redis url has no part after #; in a password write %23"));
+        }
+        match url.scheme() {
+            "redis" => tcp(&url),
+            "redis+unix" | "unix" => unix(&url),
+            "rediss" => Err(StoreError::unsupported(
+                "rediss: TLS is not built yet; use redis:// over a trusted network or a tunnel",
+            )),
+            // A scheme is read before any credentials: it can't be a part of a password.
+            other => Err(config(format!(
+                "{other}: is not a redis url; it begins with redis:// or redis+unix://"
+            ))),
+        }
+    }
+}
+
+fn tcp(url: &Url) -> Result<RedisUrl, StoreError> {
+    let host = match url.host() {
+        Some(Host::Domain(host)) if !host.is_empty() => decode(host, "host")?,
+        Some(Host::Ipv4(address)) => address.to_string(),
+        Some(Host::Ipv6(address)) => address.to_string(),
+        _ => return Err(config("the redis url names no host; write redis://127.0.0.1/")),
+    };
+    let from_path = match url.path().trim_start_matches('/') {
+        "" => None,
+        number => Some(database(number)?),
+    };
+    let query = Query::read(url, &["db"])?;
+    let from_query = query.get("db").map(database).transpose()?;
+    if from_path.zip(from_query).is_some_and(|(path, query)| path != query) {
+        return Err(config("the redis url names two different databases, in its path and in ?db="));
+    }
+    let user = decode(url.username(), "user")?;
+    let password = url.password().map(|password| decode(password, "password")).transpose()?;
+    Ok(RedisUrl {
+        place: Place::Tcp(host, url.port().unwrap_or(RedisUrl::DEFAULT_PORT)),
+        database: from_path.or(from_query).unwrap_or(0),
+        user: Some(user).filter(|user| !user.is_empty()),
+        password: password.map(Password::new),
+    })
+}
+
+fn unix(url: &Url) -> Result<RedisUrl, StoreError> {
+    let path = decode(url.path(), "path")?;
+    if url.host().is_some() || !path.starts_with('/') || path == "/" {
+        return Err(config(
+            "a redis+unix url names a socket by its absolute path: redis+unix:///run/redis.sock",
+        ));
+    }
+    let query = Query::read(url, &["db", "user", "pass"])?;
+    Ok(RedisUrl {
+        place: Place::Unix(PathBuf::from(path)),
+        database: query.get("db").map(database).transpose()?.unwrap_or(0),
+        user: query.get("user").filter(|user| !user.is_empty()).map(str::to_owned),
+        password: query.get("pass").map(Password::new),
+    })
+}
+
+/// The part after `?`, decoded; a `+` stays a plus, since passwords have some.
+struct Query(Vec<(String, String)>);
+
+impl Query {
+    fn read(url: &Url, valid: &[&str]) -> Result<Self, StoreError> {
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        for pair in url.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if !valid.contains(&key) {
+                // What has an @ behind it may be the rest of a password with a ? in it.
+                let is_setting =
+                    pair.contains('=') && !url.query().unwrap_or_default().contains('@');
+                return Err(unknown_key(Some(key).filter(|_| is_setting), valid));
+            }
+            if pairs.iter().any(|(known, _)| known == key) {
+                return Err(config(format!("the redis url says {key} twice")));
+            }
+            pairs.push((key.to_owned(), decode(value, key)?));
+        }
+        Ok(Self(pairs))
+    }
+
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+    }
+}
+
+fn unknown_key(key: Option<&str>, valid: &[&str]) -> StoreError {
+    let Some(key) = key else {
+        return config(format!(
+            "the redis url has something unknown after ?; valid settings are {}; a password with ? \
+             in it must be percent-encoded",
+            valid.join(", ")
+        ));
+    };
+    let nearest = valid.iter().min_by_key(|known| strsim::damerau_levenshtein(known, key));
+    let nearest = nearest.copied().unwrap_or_default();
+    config(format!(
+        "the redis url has an unknown setting '{}'; the nearest valid one is '{nearest}'",
+        key.escape_debug()
+    ))
+}
+
+fn database(text: &str) -> Result<u32, StoreError> {
+    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = if plain { text.parse().ok() } else { None };
+    // The text is not shown: it may be the end of a password with a slash in it.
+    number.filter(|&number| number <= i32::MAX as u32).ok_or_else(|| {
+        config(
+            "the database in the redis url is not a number; a password with / in it must be \
+             percent-encoded",
+        )
+    })
+}
+
+fn decode(text: &str, part: &str) -> Result<String, StoreError> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded
+        .map(std::borrow::Cow::into_owned)
+        .map_err(|_| config(format!("the {part} in the redis url is not UTF-8 when decoded")))
+}
+
+fn config(message: impl Into<std::borrow::Cow<'static, str>>) -> StoreError {
+    StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message)
+}
+
+impl fmt::Display for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Tcp(host, port) => {
+                write!(f, "redis://")?;
+                if let Some(user) = &self.user {
+                    write!(f, "{}@", encode(user))?;
+                }
+                if host.contains(':') {
+                    write!(f, "[{host}]:{port}/{}", self.database)
+                } else {
+                    write!(f, "{host}:{port}/{}", self.database)
+                }
+            }
+            Place::Unix(path) => {
+                write!(f, "redis+unix://{}?db={}", path.display(), self.database)?;
+                if let Some(user) = &self.user {
+                    write!(f, "&user={}", encode(user))?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn encode(text: &str) -> percent_encoding::PercentEncode<'_> {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC)
+}
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisUrl({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! What the verbs of all dialects use: names to keys, calls of scripts, and errors in one voice.
+
+use std::sync::LazyLock;
+
+use fencelock_core::{LockName, Moment, Names, Released, RenewRequest, Renewed};
+use fencelock_store::{Clock, Reply, StoreError, StoreResult};
+
+use crate::{
+    connection::{Answer, Connections},
+    error::{self, Failure},
+    keys::KeyMapping,
+    reply::Odd,
+    script::{Question, Script},
+};
+
+/// A server, and where on it the locks are.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    pub(crate) connections: Connections,
+    pub(crate) keys: KeyMapping,
+    pub(crate) clock: Clock,
+}
+
+impl Wire {
+    /// The most keys that one call of a script has, so that it stays short for everybody else:
+    /// about half a millisecond.
+    const KEYS_MAX: usize = 256;
+
+    pub(crate) fn new(connections: Connections, keys: KeyMapping) -> Self {
+        Self { connections, keys, clock: Clock::Boottime }
+    }
+
+    /// A call of a script with these names as its keys. `count` and `bytes` of the arguments to
+    /// come only save allocations.
+    pub(crate) fn script(
+        &self,
+        script: &'static LazyLock<Script>,
+        names: &Names,
+        count: usize,
+        bytes: usize,
+    ) -> Question {
+        self.script_on(script, names.iter(), count, bytes)
+    }
+
+    /// The same for names from several places.
+    pub(crate) fn script_on<'n>(
+        &self,
+        script: &'static LazyLock<Script>,
+        names: impl Iterator<Item = &'n LockName> + Clone,
+        count: usize,
+        bytes: usize,
+    ) -> Question {
+        const KEY_OVERHEAD_BYTES: usize = 24;
+        let (keys, key_bytes) = names.clone().fold((0, 0), |(keys, bytes), name| {
+            (keys + 1, bytes + name.as_bytes().len() + KEY_OVERHEAD_BYTES)
+        });
+        let sizes = (keys + count, key_bytes + bytes);
+        let mut question = Question::script(script, keys, sizes);
+        for name in names {
+            question.arg(&self.keys.key(name));
+        }
+        question
+    }
+
+    /// Asks the server.
+    pub(crate) async fn ask(&self, question: &Question, by: Moment) -> Result<Answer, StoreError> {
+        self.connections.answer(question, &self.clock, by).await
+    }
+
+    /// Renews a batch in steps of a bearable number of keys.
+    pub(crate) async fn in_steps<'b, F>(
+        &self,
+        batch: &'b [RenewRequest],
+        by: Moment,
+        step: impl Fn(&'b [RenewRequest]) -> F,
+    ) -> StoreResult<Vec<Renewed>>
+    where
+        F: Future<Output = StoreResult<Vec<Renewed>>>,
+    {
+        self.connections.check_open()?;
+        if batch.len() > RenewRequest::MAX_BATCH {
+            return Err(StoreError::unsupported("a batch of too many leases to renew at once"));
+        }
+        if batch.is_empty() && self.clock.now() < by {
+            return Ok(Reply::new(Vec::new()));
+        }
+        let (part, mut rest) = batch.split_at(Self::part(batch));
+        let mut reply = step(part).await?;
+        while !rest.is_empty() {
+            let (part, left) = rest.split_at(Self::part(rest));
+            rest = left;
+            match step(part).await {
+                Ok(next) => {
+                    reply.answer.extend(next.answer);
+                    reply.at = next.at;
+                    reply.incarnation = next.incarnation;
+                }
+                // The first leases have their answer; it must not be lost with the others.
+                Err(_) => reply.answer.extend(part.iter().map(|_| Renewed::Unknown)),
+            }
+        }
+        Ok(reply)
+    }
+
+    /// How many leases of a batch are one step: at least one, however many names it has.
+    fn part(batch: &[RenewRequest]) -> usize {
+        let mut keys = 0;
+        let fits = batch.iter().take_while(|request| {
+            keys += request.names.len();
+            keys <= Self::KEYS_MAX
+        });
+        fits.count().max(1).min(batch.len())
+    }
+
+    /// Says what a release came to. Where an earlier copy may have freed the names, only `Held` is
+    /// certain.
+    pub(crate) fn settle_release(
+        &self,
+        reply: Reply<Released>,
+        resent: bool,
+    ) -> StoreResult<Released> {
+        if resent && reply.answer != Released::Held {
+            return Err(StoreError::unknown(format!(
+                "the connection to {} broke while it released; the lock is not held any more, but \
+                 whether it was until now is not known",
+                self.connections.at()
+            )));
+        }
+        Ok(reply)
+    }
+
+    /// The server answered something that makes no sense.
+    pub(crate) fn odd(&self, odd: Odd) -> StoreError {
+        error::odd(self.connections.at(), odd.0).into()
+    }
+
+    /// An error of the server that came inside of an answer.
+    pub(crate) fn refused_inside(&self, text: &str) -> Failure {
+        let (code, rest) = text.split_once(' ').unwrap_or((text, ""));
+        error::from_server(code, rest, self.connections.at())
+    }
+}
