@@ -1,0 +1,111 @@
+//! Both dialects keep the Contract, on a real server whose clock the suite moves.
+
+mod support;
+
+use std::time::Duration;
+
+use fencelock_redis::{Dialect, RedisStore};
+use fencelock_store::{
+    conformance::{Harness, Timing, differential},
+    core::{LockName, StoreNow, StoreTime},
+};
+use fencelock_testkit::RedisServer;
+use proptest::{prelude::*, test_runner::TestRunner};
+use support::key_of;
+
+/// A server for one case.
+struct Server {
+    server: RedisServer,
+    dialect: Dialect,
+}
+
+impl Server {
+    fn new(dialect: Dialect) -> Self {
+        Self { server: RedisServer::builder().clock().start(), dialect }
+    }
+
+    fn store(&self) -> RedisStore {
+        support::store_at(&self.server.url(), self.dialect)
+    }
+}
+
+impl Harness for Server {
+    type Store = RedisStore;
+
+    fn timing(&self) -> Timing {
+        // The record says the end to the microsecond, a bare key only to the millisecond.
+        Timing::running(Duration::from_secs(5), Duration::from_millis(2))
+    }
+
+    async fn fresh(&self) -> RedisStore {
+        self.server.cli(&["FLUSHALL"]);
+        self.store()
+    }
+
+    async fn another(&self, _: &RedisStore) -> RedisStore {
+        self.store()
+    }
+
+    async fn advance(&self, _: &RedisStore, by: Duration) {
+        self.server.clock().advance(by);
+    }
+
+    async fn time(&self, _: &RedisStore) -> StoreNow {
+        let mut connection = self.server.connect();
+        let (seconds, micros): (u64, u64) =
+            redis::cmd("TIME").query(&mut connection).expect("the server answers");
+        StoreNow::same(StoreTime::from_micros(seconds * 1_000_000 + micros))
+    }
+
+    async fn plant_foreign(&self, _: &RedisStore, name: &LockName) -> bool {
+        let mut connection = self.server.connect();
+        let key = key_of(self.dialect, name);
+        redis::cmd("DEL").arg(&key).exec(&mut connection).expect("the place is free");
+        redis::cmd("HSET").arg(key).arg("owner").arg("1").exec(&mut connection).expect("planted");
+        true
+    }
+
+    async fn read_foreign(&self, _: &RedisStore, name: &LockName) -> Option<Vec<u8>> {
+        let mut connection = self.server.connect();
+        let key = key_of(self.dialect, name);
+        let value: Option<Vec<u8>> =
+            redis::cmd("DUMP").arg(&key).query(&mut connection).expect("the server answers");
+        let ends: i64 =
+            redis::cmd("PEXPIRETIME").arg(&key).query(&mut connection).expect("the server answers");
+        value.map(|mut value| {
+            value.extend_from_slice(&ends.to_be_bytes());
+            value
+        })
+    }
+}
+
+mod native {
+    use super::*;
+
+    fencelock_store::conformance_suite!(Server::new(Dialect::Native));
+}
+
+mod plain {
+    use super::*;
+
+    fencelock_store::conformance_suite!(Server::new(Dialect::Plain));
+}
+
+/// Goal: equal answers of the plain dialect and the table, as far as it can keep what the table
+/// does. Method: the suite's own comparison, on one server for all sequences.
+#[test]
+fn the_plain_dialect_answers_as_the_table() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let harness = Server::new(Dialect::Plain);
+    let store = harness.store();
+    let config =
+        ProptestConfig { cases: 40, source_file: Some(file!()), ..ProptestConfig::default() };
+    let outcome = TestRunner::new(config).run(&differential::operations(), |operations| {
+        let result = runtime.block_on(differential::run(&harness, &store, &operations));
+        result.map(|_| ()).map_err(TestCaseError::fail)
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+}

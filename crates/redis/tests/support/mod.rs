@@ -1,0 +1,108 @@
+//! What the tests of this crate share.
+
+// Each test file uses its own part of it.
+#![allow(dead_code)]
+
+use std::time::Duration;
+
+use fencelock_core::{
+    AcquireRequest, Acquired, Grant, InspectRequest, Inspection, LockName, Moment, Names,
+    ReleaseRequest, Released, RenewRequest, Renewed, Token, Ttl,
+};
+use fencelock_redis::{Dialect, RedisStore};
+use fencelock_store::{Store, StoreError, StoreResult, rt};
+
+/// Both dialects.
+pub(crate) const DIALECTS: [Dialect; 2] = [Dialect::Native, Dialect::Plain];
+
+/// A store for a URL.
+pub(crate) fn store_at(url: &str, dialect: Dialect) -> RedisStore {
+    let url = url.parse().unwrap_or_else(|error| panic!("{url}: {error}"));
+    RedisStore::builder(url).dialect(dialect).build().expect("the settings are valid")
+}
+
+/// Where the lock of a name is, for names with nothing to encode.
+pub(crate) fn key_of(dialect: Dialect, name: &LockName) -> Vec<u8> {
+    let mut key = match dialect {
+        Dialect::Native => b"fencelock:".to_vec(),
+        _ => Vec::new(),
+    };
+    key.extend_from_slice(name.as_bytes());
+    key
+}
+
+pub(crate) fn name(text: impl AsRef<[u8]>) -> LockName {
+    LockName::new(text).expect("a name")
+}
+
+pub(crate) fn names(texts: &[&str]) -> Names {
+    Names::new(texts.iter().map(name)).expect("names")
+}
+
+pub(crate) fn ttl(millis: u64) -> Ttl {
+    Ttl::from_millis(millis).expect("a ttl")
+}
+
+pub(crate) fn token() -> Token {
+    rt::fresh_token()
+}
+
+/// So much time from now.
+pub(crate) fn within(store: &impl Store, millis: u64) -> Moment {
+    store.clock().now().saturating_add(Duration::from_millis(millis))
+}
+
+/// Time enough for any answer on a starved machine.
+pub(crate) fn soon(store: &impl Store) -> Moment {
+    within(store, 10_000)
+}
+
+pub(crate) async fn acquire(store: &RedisStore, at: &str, token: Token) -> StoreResult<Acquired> {
+    let request = AcquireRequest::new(name(at), token, ttl(30_000));
+    store.acquire(&request, soon(store)).await
+}
+
+pub(crate) fn granted(result: StoreResult<Acquired>) -> Grant {
+    match result.expect("the store answers").answer {
+        Acquired::Granted(grant) => grant,
+        other => panic!("not granted: {other:?}"),
+    }
+}
+
+pub(crate) async fn take(store: &RedisStore, at: &str, token: Token) -> Grant {
+    granted(acquire(store, at, token).await)
+}
+
+pub(crate) async fn release(
+    store: &RedisStore,
+    at: &str,
+    token: Token,
+) -> Result<Released, StoreError> {
+    let request = ReleaseRequest::new(name(at), token);
+    store.release(&request, soon(store)).await.map(|reply| reply.answer)
+}
+
+pub(crate) async fn renew(
+    store: &RedisStore,
+    at: &str,
+    token: Token,
+) -> Result<Renewed, StoreError> {
+    let batch = [RenewRequest::new(name(at), token, ttl(60_000))];
+    store.renew(&batch, soon(store)).await.map(|reply| reply.answer[0].clone())
+}
+
+pub(crate) async fn inspect(store: &RedisStore, at: &str) -> Inspection {
+    let request = InspectRequest::new(name(at));
+    store.inspect(&request, soon(store)).await.expect("the store answers").answer
+}
+
+/// An error with all of its causes, as a user may see it.
+pub(crate) fn whole(error: &StoreError) -> String {
+    let mut text = format!("{error} {error:?}");
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(&format!(" | {cause} {cause:?}"));
+        source = cause.source();
+    }
+    text
+}
