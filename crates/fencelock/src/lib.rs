@@ -1,1 +1,92 @@
-//! Under construction.
+//! Distributed locks that tell their holder when they are lost, and carry fencing tokens.
+//!
+//! A lock here is a lease: the store (Redis, Valkey, a file on this machine) gives it for a ttl,
+//! and a keeper thread renews it for as long as the guard lives. The holder counts on less than
+//! the store keeps, so that it knows of a loss before anybody else can be granted the lock. Each
+//! grant has a larger fencing token than all before it, for the guarded resource to check.
+//!
+//! # Examples
+//! Scoped work, which is dropped when the lock is lost:
+//! ```
+//! # async fn charge(token: Option<fencelock::FencingToken>) -> u32 { token.map_or(0, |_| 42) }
+//! # async fn example() -> Result<(), fencelock::Error> {
+//! let locks = fencelock::connect("memory:").await?;
+//! let receipt = locks
+//!     .mutex("invoice:42")
+//!     .run(|held| async move { charge(held.fencing_token()).await })
+//!     .await?;
+//! assert_eq!(receipt, 42);
+//! # Ok(()) }
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+//! ```
+//! A guard:
+//! ```
+//! use std::time::Duration;
+//!
+//! # async fn example() -> Result<(), fencelock::Error> {
+//! let locks = fencelock::connect("memory:").await?;
+//! let guard = locks.mutex("invoice:42").wait(Duration::from_secs(3)).lock().await?;
+//! if guard.is_valid() {
+//!     // ...
+//! }
+//! assert_eq!(guard.release().await, fencelock::Released::Held);
+//! # Ok(()) }
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+//! ```
+//!
+//! # What is promised
+//! One lease is exclusive while [`Guard::is_valid`], as long as clocks run at rates that differ by
+//! less than the [`Drift`], and the store loses no record. It is *not* promised that work whose
+//! effect comes later than its check is exclusive: that is what fencing tokens are for.
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod attempt;
+mod cell;
+mod client;
+mod connect;
+mod context;
+mod danger;
+mod error;
+mod guard;
+mod held;
+mod holder;
+mod keeper;
+mod lease;
+mod leave;
+mod metadata;
+mod mutex;
+mod plan;
+mod process;
+mod release;
+mod run;
+mod ticket;
+mod url;
+mod waiting;
+
+pub use fencelock_core::{
+    Binding, Drift, FencingToken, FencingTokenError, ForeignKind, Jitter, LeaseState, LockName,
+    LossReason, Moment, Names, NamesError, ParseNameError, ParseTokenError, ProcessId,
+    RetryStrategy, Token, Ttl, TtlError,
+};
+pub use fencelock_store::{Capabilities, Clock, ManualClock, MemoryStore, Store};
+
+pub use self::{
+    client::Client,
+    connect::{ClientBuilder, Connect, connect},
+    danger::Danger,
+    error::{Error, ErrorKind, RetryAdvice},
+    guard::Guard,
+    held::Held,
+    holder::{BusyView, HolderView, Inspection, display_safe},
+    lease::TokenLease,
+    mutex::{Attempt, Mutex, Renew, Wait},
+    release::Released,
+    ticket::Ticket,
+};
+
+/// What stores are made of, and what tests of lock users need: a store on a clock that a test
+/// moves, and one that fails when told to.
+pub mod store {
+    pub use fencelock_store::*;
+}

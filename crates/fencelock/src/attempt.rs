@@ -1,0 +1,210 @@
+//! One attempt to acquire: one token, sent until the store gives an answer to it.
+//!
+//! The releaser is armed before the request is first polled. However the attempt ends, other than
+//! by a guard or by an answer that says for certain that there is no lease, its `Drop` sends a
+//! release in the same runtime (which the store gets after the request, by rule 6 of the Contract)
+//! and hands the token to the keeper, which makes sure.
+//!
+//! A lost answer is asked for again with the *same* token: the store then says whether it was
+//! granted. After a definite answer the token is never used again.
+
+use std::{sync::Arc, time::Duration};
+
+use fencelock_core::{
+    AcquireRequest, Acquired, Busy, Fence, Grant, Lease, Moment, Refusal, ReleaseRequest,
+    StoreTime, min_validity,
+};
+use fencelock_store::{Outcome, StoreError, rt};
+
+use crate::{
+    Error, ErrorKind, Guard, Renew,
+    cell::{Fixed, LeaseCell},
+    context::{Asked, Context},
+    keeper::{Copies, Job},
+    plan::Plan,
+};
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(crate) enum Tried {
+    Granted(Guard),
+    Busy(Busy),
+    /// For a reason that may pass: with time left, try again.
+    Failed(Error),
+}
+
+/// Tries once. Ends at `limit`.
+pub(crate) async fn attempt(
+    context: &Arc<Context>,
+    plan: &Plan,
+    limit: Moment,
+) -> Result<Tried, Error> {
+    context.check_open()?;
+    context.keeper.start()?;
+    let mut armed = Armed::new(context, plan.fresh_request());
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let asked = armed.send(context.call_limit(limit)).await;
+        match asked.result {
+            Ok(reply) => return armed.answered(reply.answer, plan.renewal, asked.sent),
+            Err(error) => {
+                let passing = error.is_passing();
+                let next = context.clock.now().saturating_add(pause);
+                if !passing || !armed.is_uncertain() || next >= limit || context.is_closed() {
+                    return armed.failed(error, passing);
+                }
+                context.clock.sleep_until(next).await;
+                pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+}
+
+/// Between copies of one request, while the connection is being restored.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// A token whose lease, should there be one, is given back on drop.
+pub(crate) struct Armed<'a> {
+    context: &'a Arc<Context>,
+    request: AcquireRequest,
+    /// How many copies may be carried out without our seeing the answer.
+    copies: u32,
+    /// One of them went out without a limit on the store's clock.
+    unlimited: bool,
+    /// The latest limit of the others.
+    deadline: Option<StoreTime>,
+    /// When the last of them ends as a call.
+    last_by: Moment,
+}
+
+impl<'a> Armed<'a> {
+    fn new(context: &'a Arc<Context>, request: AcquireRequest) -> Self {
+        Self {
+            context,
+            request,
+            copies: 0,
+            unlimited: false,
+            deadline: None,
+            last_by: Moment::START,
+        }
+    }
+
+    async fn send(&mut self, by: Moment) -> Asked<Acquired> {
+        self.request.deadline = self.context.store_deadline(by);
+        self.unlimited |= self.request.deadline.is_none();
+        self.deadline = self.deadline.max(self.request.deadline);
+        self.last_by = self.last_by.max(by);
+        // Counted before the request can leave: from here on it may be carried out.
+        self.copies += 1;
+        let context = self.context;
+        let asked = context.ask(context.store.acquire(&self.request, by)).await;
+        let certain = match &asked.result {
+            Ok(_) => true,
+            Err(error) => error.outcome() == Outcome::NotDone,
+        };
+        if certain {
+            self.copies -= 1;
+        }
+        asked
+    }
+
+    fn is_uncertain(&self) -> bool {
+        self.copies > 0
+    }
+
+    fn answered(mut self, answer: Acquired, renewal: Renew, sent: Moment) -> Result<Tried, Error> {
+        let what = match answer {
+            Acquired::Granted(grant) => return self.granted(grant, renewal, sent),
+            Acquired::Busy(busy) => return Ok(Tried::Busy(busy)),
+            Acquired::Foreign(foreign) => {
+                let what = format!("{} sits at the key of {}", foreign.kind, foreign.name);
+                return Err(self.error(ErrorKind::ForeignValue, what));
+            }
+            Acquired::Refused(Refusal::FenceAhead) => {
+                return Err(self.error(ErrorKind::FenceAhead, Refusal::FenceAhead.to_string()));
+            }
+            Acquired::Refused(refusal) => refusal.to_string(),
+            _ => return Err(self.error(ErrorKind::Internal, "an answer of an unknown kind")),
+        };
+        Ok(Tried::Failed(self.error(ErrorKind::TooLate, what)))
+    }
+
+    fn granted(&mut self, grant: Grant, renewal: Renew, sent: Moment) -> Result<Tried, Error> {
+        // From here on there is a lease: until the guard has it, a drop gives it back.
+        self.copies += 1;
+        let request = &self.request;
+        let drift = self.context.settings.drift;
+        let lease = Lease::granted(request.ttl, grant.remaining, drift, sent);
+        let now = self.context.clock.now();
+        if now.saturating_add(min_validity(request.ttl)) >= lease.deadline() {
+            let what =
+                format!("it was granted, but answered after {:?}", now.saturating_since(sent));
+            return Ok(Tried::Failed(self.error(ErrorKind::TooLate, what)));
+        }
+        if let Fence::Behind(_) = grant.fence {
+            return Err(self.error(ErrorKind::Internal, "the fencing token was not written"));
+        }
+        let fixed = Fixed {
+            names: request.names.clone(),
+            token: request.token,
+            fencing_token: grant.fence.token(),
+            retain: request.retain,
+            renewal,
+            bound: request.binding != fencelock_core::Binding::Unbound,
+            since: sent,
+            process: self.context.process,
+        };
+        let cell = Arc::new(LeaseCell::new(fixed, lease, self.context.clock.clone()));
+        let guard = Guard::new(Arc::clone(self.context), cell)?;
+        self.copies = 0;
+        Ok(Tried::Granted(guard))
+    }
+
+    fn failed(self, error: StoreError, passing: bool) -> Result<Tried, Error> {
+        let unknown = self.is_uncertain();
+        let error = self.context.store_error(error).with_names(&self.request.names);
+        debug_assert!(unknown || error.kind() != ErrorKind::Unknown, "the copies were counted");
+        if passing { Ok(Tried::Failed(error)) } else { Err(error) }
+    }
+
+    fn error(&self, kind: ErrorKind, what: impl Into<String>) -> Error {
+        Error::new(kind, what).with_names(&self.request.names).with_store(&self.context.display)
+    }
+}
+
+impl Drop for Armed<'_> {
+    fn drop(&mut self) {
+        if self.copies == 0 || self.context.is_forked() {
+            return;
+        }
+        let mut release = ReleaseRequest::new(self.request.names.clone(), self.request.token);
+        release.retain = self.request.retain;
+        take_back(self.context, release, self.copies(), self.last_by, self.request.ttl.into());
+    }
+}
+
+impl Armed<'_> {
+    fn copies(&self) -> Copies {
+        let deadline = if self.unlimited { None } else { self.deadline };
+        Copies::Some { count: self.copies, deadline }
+    }
+}
+
+/// Gives back what may have been granted: at once in this runtime, and by the keeper until it is
+/// certain.
+pub(crate) fn take_back(
+    context: &Arc<Context>,
+    release: ReleaseRequest,
+    copies: Copies,
+    last_by: Moment,
+    ttl: Duration,
+) {
+    let by = context.clock.now().saturating_add(context.settings.request_timeout);
+    let (here, request) = (Arc::clone(context), release.clone());
+    // Outside a runtime there is nothing to do here; the keeper does it anyway.
+    rt::try_spawn(async move {
+        let _the_keeper_looks_at_its_own = here.ask(here.store.release(&request, by)).await;
+    });
+    context.keeper.push(Job::of_request(release, copies, last_by.saturating_add(ttl)));
+}

@@ -1,0 +1,391 @@
+//! What a guard and the keeper share of one lease.
+//!
+//! Deadline and state are atomics beside the locked [`Lease`], so that `is_valid` costs two loads
+//! and a look at the clock, waits for nobody, and works in any thread. After a fork the copy in the
+//! child is invalid: the lease belongs to the parent.
+
+use std::{
+    fmt,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use fencelock_core::{
+    Drift, FencingToken, Lease, LeaseState, LossReason, Moment, Names, ReleaseRequest,
+    RenewRequest, RenewalSchedule, Retain, Token, Ttl,
+};
+use fencelock_store::{Clock, rt};
+
+use crate::Renew;
+
+/// What of a lease never changes.
+pub(crate) struct Fixed {
+    pub(crate) names: Names,
+    pub(crate) token: Token,
+    pub(crate) fencing_token: Option<FencingToken>,
+    pub(crate) retain: Retain,
+    pub(crate) renewal: Renew,
+    /// It ends with this process, besides its ttl.
+    pub(crate) bound: bool,
+    /// When the grant was asked for.
+    pub(crate) since: Moment,
+    /// The process that was granted it.
+    pub(crate) process: u32,
+}
+
+/// One lease.
+pub(crate) struct LeaseCell {
+    pub(crate) fixed: Fixed,
+    clock: Clock,
+    deadline: AtomicU64,
+    state: AtomicU8,
+    lease: Mutex<Tracked>,
+    /// Where the keeper has it, plus one; zero when it does not.
+    pub(crate) slot: AtomicUsize,
+    changed: rt::sync::Notify,
+}
+
+struct Tracked {
+    lease: Lease,
+    /// When the last renewal was sent, if one was since the last success.
+    last_try: Option<Moment>,
+}
+
+/// What the answer to a renewal came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    /// The deadline is later now.
+    Done,
+    /// Validity was over when it arrived; the lease is not lost *yet*: the caller ends it.
+    Late,
+    /// The lease was over.
+    Over,
+}
+
+/// How a lease stood when its release began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    WasHeld,
+    /// Its validity had ended, and nobody had noticed yet.
+    Expired(LossReason),
+    WasLost(LossReason),
+    WasReleased,
+}
+
+/// What the keeper has to do for a lease.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Its validity is over.
+    Expired,
+    /// A renewal is due; after it, look again at this moment.
+    Renew(Moment),
+    /// Nothing before this moment.
+    Wait(Moment),
+    /// Nothing any more.
+    Over,
+}
+
+impl LeaseCell {
+    pub(crate) fn new(fixed: Fixed, lease: Lease, clock: Clock) -> Self {
+        Self {
+            fixed,
+            clock,
+            deadline: AtomicU64::new(lease.deadline().as_nanos()),
+            state: AtomicU8::new(encode(lease.state())),
+            lease: Mutex::new(Tracked { lease, last_try: None }),
+            slot: AtomicUsize::new(0),
+            changed: rt::sync::Notify::new(),
+        }
+    }
+
+    fn tracked(&self) -> MutexGuard<'_, Tracked> {
+        self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the lease, shows the change to the readers of the atomics, wakes who waits for it.
+    fn change<T>(&self, change: impl FnOnce(&mut Tracked) -> T) -> T {
+        let mut tracked = self.tracked();
+        let (state, deadline) = (tracked.lease.state(), tracked.lease.deadline());
+        let result = change(&mut tracked);
+        let changed = state != tracked.lease.state() || deadline != tracked.lease.deadline();
+        if changed {
+            debug_assert!(!state.is_final(), "what is over does not change");
+            self.deadline.store(tracked.lease.deadline().as_nanos(), Ordering::Release);
+            self.state.store(encode(tracked.lease.state()), Ordering::Release);
+        }
+        drop(tracked);
+        if changed {
+            self.changed.notify_waiters();
+        }
+        result
+    }
+
+    /// A renewal was answered.
+    pub(crate) fn renewed(&self, left: Duration, sent: Moment, now: Moment) -> Renewal {
+        self.change(|tracked| {
+            if tracked.lease.state().is_final() {
+                return Renewal::Over;
+            }
+            // Past the deadline nothing is changed here: whoever ends the lease reports it, too.
+            if now >= tracked.lease.deadline() {
+                return Renewal::Late;
+            }
+            tracked.lease.handle_renewed(left, sent, now);
+            tracked.last_try = None;
+            Renewal::Done
+        })
+    }
+
+    /// A renewal failed for a reason that may pass.
+    pub(crate) fn renewal_failed(&self, now: Moment) {
+        self.change(|tracked| {
+            if now < tracked.lease.deadline() {
+                tracked.lease.handle_renewal_failed(now);
+            }
+        });
+    }
+
+    /// Later renewals ask for this.
+    pub(crate) fn set_ttl(&self, ttl: Ttl) {
+        self.change(|tracked| tracked.lease.set_ttl(ttl));
+    }
+
+    /// The lease is over. True for the one caller who may say so.
+    pub(crate) fn lose(&self, reason: LossReason) -> bool {
+        self.change(|tracked| {
+            let first = !tracked.lease.state().is_final();
+            tracked.lease.handle_lost(reason);
+            first
+        })
+    }
+
+    /// Ends validity before a release is sent, and says how the lease stood.
+    pub(crate) fn releasing(&self) -> Ending {
+        let now = self.clock.now();
+        self.change(|tracked| match tracked.lease.state() {
+            LeaseState::Lost(reason) => Ending::WasLost(reason),
+            LeaseState::Released => Ending::WasReleased,
+            _ => match tracked.lease.handle_releasing(now) {
+                LeaseState::Lost(reason) => Ending::Expired(reason),
+                _ => Ending::WasHeld,
+            },
+        })
+    }
+
+    /// The store's clock stepped forward, as an answer at `seen` told: a lease that was last
+    /// confirmed before that ends so much earlier. True when nothing is left of it.
+    pub(crate) fn clock_stepped(&self, by: Duration, drift: Drift, seen: Moment) -> bool {
+        let now = self.clock.now();
+        self.change(|tracked| {
+            let lease = &mut tracked.lease;
+            if lease.state().is_final() || lease.last_success() >= seen {
+                return false;
+            }
+            let left = lease.deadline().saturating_since(now).saturating_sub(by);
+            let Ok(rest) = Ttl::new(left) else { return left < Ttl::MIN.as_duration() };
+            if drift.validity(rest.as_duration()).is_zero() {
+                return true;
+            }
+            let ttl = lease.ttl();
+            lease.handle_shortening(rest, now);
+            lease.set_ttl(ttl);
+            false
+        })
+    }
+
+    /// What is to do at `now`; renewals that are due within `slack` count as due.
+    pub(crate) fn step(&self, schedule: RenewalSchedule, slack: bool, now: Moment) -> Step {
+        let mut tracked = self.tracked();
+        let Tracked { lease, last_try } = &mut *tracked;
+        if lease.state().is_final() {
+            return Step::Over;
+        }
+        let deadline = lease.deadline();
+        if now >= deadline {
+            return Step::Expired;
+        }
+        if self.fixed.renewal == Renew::Manual {
+            return Step::Wait(deadline);
+        }
+        let Some(due) = schedule.next(lease, *last_try, rt::chance()) else {
+            return Step::Wait(deadline);
+        };
+        let early = if slack { lease.ttl().as_duration() / SLACK_DIVISOR } else { Duration::ZERO };
+        if due > now.saturating_add(early) {
+            return Step::Wait(due.min(deadline));
+        }
+        if now > schedule.latest_start(lease) {
+            return Step::Wait(deadline);
+        }
+        *last_try = Some(now);
+        let again = schedule.next(lease, *last_try, rt::chance()).unwrap_or(deadline);
+        Step::Renew(again.min(deadline))
+    }
+
+    pub(crate) fn renew_request(&self) -> RenewRequest {
+        let ttl = self.tracked().lease.ttl();
+        let mut request = RenewRequest::new(self.fixed.names.clone(), self.fixed.token, ttl);
+        request.retain = self.fixed.retain;
+        request
+    }
+
+    pub(crate) fn release_request(&self) -> ReleaseRequest {
+        let mut request = ReleaseRequest::new(self.fixed.names.clone(), self.fixed.token);
+        request.retain = self.fixed.retain;
+        request
+    }
+
+    pub(crate) fn ttl(&self) -> Ttl {
+        self.tracked().lease.ttl()
+    }
+
+    /// When the store ends the lease at the latest, unless it is renewed.
+    pub(crate) fn store_end(&self, drift: Drift) -> Moment {
+        let tracked = self.tracked();
+        let ttl = tracked.lease.ttl().as_duration();
+        // Longer than the ttl by what validity is shorter: the store's clock may be slow as well.
+        let allowance = ttl.saturating_sub(drift.validity(ttl));
+        tracked.lease.last_success().saturating_add(ttl).saturating_add(allowance)
+    }
+
+    /// Whether the holder may act, by the clock alone.
+    fn is_valid_at(&self, now: Moment) -> bool {
+        now < Moment::from_nanos(self.deadline.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn is_valid(&self) -> bool {
+        self.is_valid_at(self.clock.now()) && !self.is_forked()
+    }
+
+    pub(crate) fn validity_left(&self) -> Duration {
+        if self.is_forked() {
+            Duration::ZERO
+        } else {
+            self.deadline().saturating_since(self.clock.now())
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Moment {
+        Moment::from_nanos(self.deadline.load(Ordering::Acquire))
+    }
+
+    /// The state, looking at the clock too.
+    pub(crate) fn state(&self) -> LeaseState {
+        let state = decode(self.state.load(Ordering::Acquire));
+        if self.is_forked() {
+            LeaseState::Lost(LossReason::Forked)
+        } else if !state.is_final() && !self.is_valid_at(self.clock.now()) {
+            // Read again: between the two loads it may have come to its real end.
+            let again = decode(self.state.load(Ordering::Acquire));
+            if again.is_final() { again } else { LeaseState::Lost(LossReason::Expired) }
+        } else {
+            state
+        }
+    }
+
+    /// Whether this is a copy in a forked process.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.fixed.process != std::process::id()
+    }
+
+    /// How long ago it was granted.
+    pub(crate) fn age(&self) -> Duration {
+        self.clock.now().saturating_since(self.fixed.since)
+    }
+
+    /// Waits until the deadline differs from the one that was seen.
+    pub(crate) async fn deadline_changed(&self, seen: Moment) -> Moment {
+        loop {
+            let changed = self.changed.notified();
+            rt::pin!(changed);
+            // Registered before the look, so that a change in between is not missed.
+            changed.as_mut().enable();
+            let deadline = self.deadline();
+            if deadline != seen {
+                return deadline;
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits until the lease is lost; for ever, when it is released instead.
+    pub(crate) async fn lost(&self) -> LossReason {
+        loop {
+            let changed = self.changed.notified();
+            rt::pin!(changed);
+            changed.as_mut().enable();
+            // Not by the clock: whoever waits here is woken by the keeper's timer at the deadline.
+            if let LeaseState::Lost(reason) = self.state() {
+                return reason;
+            }
+            changed.await;
+        }
+    }
+}
+
+/// Renewals that are due within this part of the ttl go along with one that is due now.
+const SLACK_DIVISOR: u32 = 30;
+
+impl fmt::Debug for LeaseCell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("names", &self.fixed.names)
+            .field("fencing_token", &self.fixed.fencing_token)
+            .field("state", &self.state())
+            .field("validity_left", &self.validity_left())
+            .finish()
+    }
+}
+
+const REASONS: [LossReason; 8] = [
+    LossReason::Expired,
+    LossReason::Disappeared,
+    LossReason::ExpiredAtStore,
+    LossReason::Taken,
+    LossReason::Foreign,
+    LossReason::ClockStep,
+    LossReason::Closed,
+    LossReason::Forked,
+];
+
+fn encode(state: LeaseState) -> u8 {
+    match state {
+        LeaseState::Held => 0,
+        LeaseState::Suspect => 1,
+        LeaseState::Released => 2,
+        LeaseState::Lost(reason) => {
+            let index = REASONS.iter().position(|&known| known == reason).unwrap_or(0);
+            3 + u8::try_from(index).unwrap_or(0)
+        }
+        // A state that this file does not know yet must not pass for valid.
+        _ => 3,
+    }
+}
+
+fn decode(code: u8) -> LeaseState {
+    match code {
+        0 => LeaseState::Held,
+        1 => LeaseState::Suspect,
+        2 => LeaseState::Released,
+        other => {
+            let reason = REASONS.get(usize::from(other - 3)).copied();
+            LeaseState::Lost(reason.unwrap_or(LossReason::Expired))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_has_its_own_code() {
+        let states = [LeaseState::Held, LeaseState::Suspect, LeaseState::Released];
+        for state in states.into_iter().chain(REASONS.map(LeaseState::Lost)) {
+            assert_eq!(decode(encode(state)), state);
+        }
+    }
+}

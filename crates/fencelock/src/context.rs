@@ -1,0 +1,238 @@
+//! What all parts of one client share: the store, its clock and offset, settings, the keeper.
+
+use std::{
+    fmt,
+    future::Future,
+    panic::{self, AssertUnwindSafe},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use fencelock_core::{
+    ClockStep, Drift, LossReason, Moment, NotHeld, RenewalSchedule, Retain, StoreOffset, StoreTime,
+};
+use fencelock_store::{Clock, Reply, Store, StoreError, StoreErrorKind, StoreResult};
+
+use crate::{
+    Error, ErrorKind,
+    cell::LeaseCell,
+    keeper::{Job, Keeper},
+    metadata,
+};
+
+/// The settings of a client.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) drift: Drift,
+    pub(crate) request_timeout: Duration,
+    pub(crate) retain: Retain,
+    pub(crate) label: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            drift: Drift::DEFAULT,
+            request_timeout: Duration::from_secs(1),
+            retain: Retain::DEFAULT,
+            label: None,
+        }
+    }
+}
+
+pub(crate) struct Context {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Clock,
+    pub(crate) settings: Settings,
+    pub(crate) keeper: Keeper,
+    /// The store as messages call it: without its password.
+    pub(crate) display: Arc<str>,
+    /// Tells stores apart when one task nests locks.
+    pub(crate) identity: Arc<str>,
+    /// The lines of metadata that describe this process.
+    pub(crate) own_metadata: String,
+    pub(crate) process: u32,
+    offset: Mutex<StoreOffset>,
+    reached: AtomicBool,
+    closed: AtomicBool,
+}
+
+/// An answer, or that there was none, and when the question was sent.
+pub(crate) struct Asked<A> {
+    pub(crate) sent: Moment,
+    pub(crate) result: Result<Reply<A>, StoreError>,
+}
+
+impl Context {
+    pub(crate) fn new(store: Arc<dyn Store>, settings: Settings, identity: Option<&str>) -> Self {
+        let display = format!("{store} ({})", store.capabilities().dialect);
+        // Two stores in memory look the same and are not.
+        let address = || format!("{:p}", Arc::as_ptr(&store).cast::<()>());
+        let identity = identity.map_or_else(address, str::to_owned);
+        let process = std::process::id();
+        Self {
+            clock: store.clock(),
+            store,
+            settings,
+            keeper: Keeper::default(),
+            display: Arc::from(display),
+            identity: Arc::from(identity),
+            own_metadata: metadata::own(crate::process::host_name().as_deref(), process),
+            process,
+            offset: Mutex::new(StoreOffset::new()),
+            reached: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Sends a request and learns from its answer.
+    pub(crate) async fn ask<A>(&self, call: impl Future<Output = StoreResult<A>>) -> Asked<A> {
+        // Before the request is handed over: all validity counts from here.
+        let sent = self.clock.now();
+        let result = call.await;
+        let received = self.clock.now();
+        match &result {
+            Ok(reply) => {
+                self.reached.store(true, Ordering::Relaxed);
+                if let Some(at) = reply.at {
+                    self.learn_offset(at, sent, received);
+                }
+            }
+            Err(error) if error.kind() == StoreErrorKind::Denied => {
+                self.reached.store(true, Ordering::Relaxed);
+            }
+            Err(_) => {}
+        }
+        Asked { sent, result }
+    }
+
+    fn learn_offset(&self, at: StoreTime, sent: Moment, received: Moment) {
+        let mut offset = self.offset.lock().unwrap_or_else(PoisonError::into_inner);
+        let step = offset.handle_answer(at, sent, received);
+        drop(offset);
+        match step {
+            Some(ClockStep::Forward(by)) => {
+                tracing::warn!(store = %self.display, ?by, "the clock of the store stepped forward");
+                for cell in self.keeper.leases() {
+                    if cell.clock_stepped(by, self.settings.drift, sent) {
+                        self.lose(&cell, LossReason::ClockStep);
+                    }
+                }
+            }
+            Some(ClockStep::Back(by)) => {
+                tracing::warn!(store = %self.display, ?by, "the clock of the store stepped back");
+            }
+            _ => {}
+        }
+    }
+
+    /// The instant on the store's clock after which a request with this limit must not be carried
+    /// out; nothing while the offset is not known.
+    pub(crate) fn store_deadline(&self, by: Moment) -> Option<StoreTime> {
+        let offset = self.offset.lock().unwrap_or_else(PoisonError::into_inner);
+        // The offset itself may be wrong by as much as is not taken for a step.
+        offset.latest_at(by.saturating_add(StoreOffset::STEP))
+    }
+
+    /// The end of a call that starts now and has to end at `limit` anyway.
+    pub(crate) fn call_limit(&self, limit: Moment) -> Moment {
+        self.clock.now().saturating_add(self.settings.request_timeout).min(limit)
+    }
+
+    pub(crate) fn schedule(&self) -> RenewalSchedule {
+        RenewalSchedule::new(self.settings.request_timeout)
+    }
+
+    /// Whether the store ever answered.
+    pub(crate) fn was_reached(&self) -> bool {
+        self.reached.load(Ordering::Relaxed)
+    }
+
+    /// Marks the client as closed; false when it was.
+    pub(crate) fn close(&self) -> bool {
+        !self.closed.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_forked(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        let what = if self.is_forked() {
+            "the client belongs to the process that was forked; connect anew in this one"
+        } else if self.is_closed() {
+            "the client was closed; connect anew"
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::Closed, what).with_store(&self.display))
+    }
+
+    pub(crate) fn store_error(&self, error: StoreError) -> Error {
+        Error::from_store(error).with_store(&self.display)
+    }
+
+    /// Ends a lease for good: validity first, then the report, then what the store may still have.
+    pub(crate) fn lose(&self, cell: &Arc<LeaseCell>, reason: LossReason) {
+        if !cell.lose(reason) {
+            return;
+        }
+        self.keeper.remove(cell);
+        self.report_loss(cell, reason);
+        // Where the store itself said that nothing of a single name is left, there is nothing to
+        // give back; of a set some names may still be ours.
+        let gone = matches!(
+            reason,
+            LossReason::Disappeared
+                | LossReason::ExpiredAtStore
+                | LossReason::Taken
+                | LossReason::Foreign
+        );
+        if !gone || cell.fixed.names.len() > 1 {
+            self.keeper.push(Job::of_lease(cell, self.settings.drift));
+        }
+    }
+
+    /// Says once that a lease was lost.
+    pub(crate) fn report_loss(&self, cell: &LeaseCell, reason: LossReason) {
+        // A subscriber is the user's code: its panic must not stop the renewal of other leases.
+        let report = AssertUnwindSafe(|| {
+            tracing::warn!(
+                lock = %cell.fixed.names,
+                store = %self.display,
+                fencing = cell.fixed.fencing_token.map(u64::from),
+                held = ?cell.age(),
+                %reason,
+                "a lock was lost"
+            );
+        });
+        let _panicked = panic::catch_unwind(report);
+    }
+}
+
+/// What a store's "not held" means for the holder.
+pub(crate) fn loss_reason(why: &NotHeld) -> LossReason {
+    match why {
+        NotHeld::Taken => LossReason::Taken,
+        NotHeld::Foreign(_) => LossReason::Foreign,
+        NotHeld::Expired => LossReason::ExpiredAtStore,
+        _ => LossReason::Disappeared,
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("store", &self.display)
+            .field("settings", &self.settings)
+            .field("closed", &self.is_closed())
+            .finish_non_exhaustive()
+    }
+}

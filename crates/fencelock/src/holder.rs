@@ -1,0 +1,166 @@
+//! Who holds a lock, as people and programs want to see it.
+//!
+//! All strings come from another process and are untrusted: print them through
+//! [`display_safe`](crate::display_safe).
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    time::{Duration, SystemTime},
+};
+
+use fencelock_core::{FencingToken, ForeignKind, Holder, LockName};
+use sha2::{Digest as _, Sha256};
+
+use crate::{error::rounded, metadata};
+
+/// What is known of a holder.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct HolderView {
+    /// The name of its machine, as it says.
+    pub host: Option<String>,
+    /// Its process id, as it says.
+    pub pid: Option<u32>,
+    /// What it calls itself.
+    pub label: Option<String>,
+    /// When it was granted the lock: read from a time-based fencing token, where there is one.
+    pub since: Option<SystemTime>,
+    /// What else it says of itself.
+    pub metadata: BTreeMap<String, String>,
+    /// A hash of its token: equal hashes are the same grant. Only in an inspection.
+    pub token_hash: Option<String>,
+    /// Its fencing token.
+    pub fencing_token: Option<FencingToken>,
+    /// What the store had left of its lease; nothing when that never ends.
+    pub remaining: Option<Duration>,
+}
+
+impl HolderView {
+    pub(crate) fn of(holder: &Holder) -> Self {
+        let fields = metadata::read(&holder.metadata);
+        Self {
+            host: fields.host,
+            pid: fields.pid,
+            label: fields.label,
+            since: holder.fencing_token.and_then(since),
+            metadata: fields.user,
+            token_hash: holder.proof.as_ref().map(|proof| hash(proof.reveal())),
+            fencing_token: holder.fencing_token,
+            remaining: holder.remaining,
+        }
+    }
+}
+
+/// The time in a fencing token, where it can be one: not before 2020, not in the future.
+fn since(token: FencingToken) -> Option<SystemTime> {
+    const YEAR_2020_MICROS: u64 = 1_577_836_800_000_000;
+    let micros = token.as_u64();
+    let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(micros))?;
+    (micros >= YEAR_2020_MICROS).then_some(time)
+}
+
+/// The first 8 bytes of the SHA-256 of what proves a hold, in hexadecimal digits: tells grants
+/// apart without giving the secret away.
+pub(crate) fn hash(proof: &[u8]) -> String {
+    Sha256::digest(proof).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl fmt::Display for HolderView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.label, &self.host, self.pid) {
+            (Some(label), ..) => write!(f, "{}", display_safe(label))?,
+            (None, None, None) => write!(f, "somebody")?,
+            _ => {}
+        }
+        let space = if self.label.is_some() { " " } else { "" };
+        match (&self.host, self.pid) {
+            (Some(host), Some(pid)) => write!(f, "{space}process {pid} on {}", display_safe(host))?,
+            (Some(host), None) => write!(f, "{space}host {}", display_safe(host))?,
+            (None, Some(pid)) => write!(f, "{space}process {pid}")?,
+            (None, None) => {}
+        }
+        if let Some(age) = self.since.and_then(|since| since.elapsed().ok()) {
+            write!(f, " for {}", rounded(age))?;
+        }
+        match self.remaining {
+            Some(left) => write!(f, ", {} left of its lease", rounded(left)),
+            None => write!(f, ", by a key that never expires"),
+        }
+    }
+}
+
+/// Somebody holds the lock: the answer of a try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BusyView {
+    /// Which of the names.
+    pub name: LockName,
+    /// Who.
+    pub holder: HolderView,
+}
+
+/// What a store says of one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Inspection {
+    /// Nobody holds it.
+    Free {
+        /// The highest fencing token that the store still remembers for it.
+        fencing_token: Option<FencingToken>,
+    },
+    /// Somebody holds it.
+    Held(HolderView),
+    /// Something that is not a lock of this format sits at the key.
+    Foreign(ForeignKind),
+}
+
+impl Inspection {
+    pub(crate) fn of(seen: fencelock_core::Inspection) -> Option<Self> {
+        match seen {
+            fencelock_core::Inspection::Free { fencing_token } => {
+                Some(Self::Free { fencing_token })
+            }
+            fencelock_core::Inspection::Held(holder) => Some(Self::Held(HolderView::of(&holder))),
+            fencelock_core::Inspection::Foreign(kind) => Some(Self::Foreign(kind)),
+            _ => None,
+        }
+    }
+}
+
+/// Text of another process without what could steer a terminal: control characters, and those
+/// that turn the direction of writing or take no room, become `\u{fffd}`.
+#[must_use]
+pub fn display_safe(text: &str) -> String {
+    text.chars().map(|c| if is_safe(c) { c } else { '\u{fffd}' }).collect()
+}
+
+fn is_safe(character: char) -> bool {
+    let hidden = matches!(character,
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    !character.is_control() && !hidden
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_steer_a_terminal_is_replaced() {
+        let text = display_safe("a\u{1b}[2Jb\u{202e}c\r\nü\u{200b}");
+        assert_eq!(text, "a\u{fffd}[2Jb\u{fffd}c\u{fffd}\u{fffd}ü\u{fffd}");
+    }
+
+    #[test]
+    fn a_counter_is_not_taken_for_a_time() {
+        let token = |n| FencingToken::new(n).expect("a fencing token");
+        assert_eq!(since(token(17)), None);
+        assert!(since(token(1_754_000_000_000_000)).is_some());
+    }
+
+    #[test]
+    fn a_holder_without_end_is_called_so() {
+        let view = HolderView { label: Some("a\nb".into()), ..HolderView::default() };
+        assert_eq!(view.to_string(), "a\u{fffd}b, by a key that never expires");
+    }
+}

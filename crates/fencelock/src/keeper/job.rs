@@ -1,0 +1,115 @@
+//! One release that nobody waits for.
+//!
+//! ```text
+//!   guard dropped:    release ... again until answered, or the lease has ended anyway
+//!   acquire unknown:  release ... again until an answer proves that no copy can still arrive
+//! ```
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use fencelock_core::{Drift, Moment, Names, ReleaseRequest, Released, StoreTime};
+use fencelock_store::{Reply, rt};
+
+use crate::{cell::LeaseCell, context::Context};
+
+pub(crate) struct Job {
+    request: ReleaseRequest,
+    /// When the lease is over without us.
+    give_up: Moment,
+    copies: Copies,
+}
+
+/// What may still arrive at the store after a release.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Copies {
+    /// Nothing: the grant was answered.
+    None,
+    /// So many requests for the lease whose answers were not seen.
+    Some {
+        /// How many.
+        count: u32,
+        /// After this instant of the store's clock it refuses them all; nothing where one of them
+        /// went out without such a limit.
+        deadline: Option<StoreTime>,
+    },
+}
+
+impl Job {
+    /// Gives back what is known to have been granted.
+    pub(crate) fn of_lease(cell: &LeaseCell, drift: Drift) -> Self {
+        let give_up = cell.store_end(drift);
+        Self { request: cell.release_request(), give_up, copies: Copies::None }
+    }
+
+    /// Gives back what may have been granted, or may yet be.
+    pub(crate) fn of_request(request: ReleaseRequest, copies: Copies, give_up: Moment) -> Self {
+        Self { request, give_up, copies }
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.request.names
+    }
+
+    /// The job as a task, which is counted as pending from the push until it ends, also by a panic.
+    pub(super) fn run(self, context: Arc<Context>) -> impl Future<Output = ()> + Send + 'static {
+        let done = Done(context);
+        async move { self.work(&done.0).await }
+    }
+
+    async fn work(self, context: &Context) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let by = context.clock.now().saturating_add(context.settings.request_timeout);
+            let asked = context.ask(context.store.release(&self.request, by)).await;
+            match &asked.result {
+                Ok(reply) if self.is_final(context, reply) => return,
+                Ok(_) => {}
+                Err(error) if error.is_passing() => {
+                    tracing::debug!(lock = %self.request.names, %error, "a release failed");
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        lock = %self.request.names, store = %context.display, %error,
+                        "a lock can't be given back before its ttl"
+                    );
+                    return;
+                }
+            }
+            let now = context.clock.now();
+            if now >= self.give_up {
+                return;
+            }
+            let jitter = pause.mul_f64(f64::from(rt::chance()) / f64::from(u32::MAX) / 4.0);
+            context.clock.sleep_until(now.saturating_add(pause - jitter).min(self.give_up)).await;
+            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Whether no copy of the acquire can make a lease after this answer.
+    fn is_final(&self, context: &Context, reply: &Reply<Released>) -> bool {
+        match self.copies {
+            Copies::None => true,
+            Copies::Some { count, deadline } => {
+                let freed = reply.answer == Released::Held;
+                let remembered = context.store.capabilities().remembers_tokens
+                    && !context.settings.retain.as_duration().is_zero();
+                // A freed lease was the only copy, or the store refuses the others from now on.
+                let only = freed && (count == 1 || remembered);
+                let refused = deadline.zip(reply.at).is_some_and(|(deadline, at)| at > deadline);
+                only || refused
+            }
+        }
+    }
+}
+
+/// Short enough that a name is free soon after the store answers again.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+struct Done(Arc<Context>);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.0.keeper.finished();
+    }
+}

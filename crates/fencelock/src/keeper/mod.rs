@@ -1,0 +1,294 @@
+//! The keeper: one thread for each client that renews leases, tells holders at the deadline that
+//! they lost, and gives back what dropped guards and dropped requests left behind.
+//!
+//! It does not depend on the user's runtime yielding, or living. A lease that lives for 30 us costs
+//! two short locks here and does not wake the thread, unless it is due before anything else.
+//!
+//! ```text
+//!   guards ---- register, remove ---> [ leases ] --- due ---> renewals, a batch each
+//!   guards, requests --- push ------> [ jobs   ] -----------> releases, a task each
+//!                                          | deadline
+//!                                          v  lost
+//! ```
+//! The thread starts when it is first needed, and ends when no client is left and nothing is to do.
+
+mod job;
+mod renewals;
+mod thread;
+
+use std::{
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use fencelock_core::{LeaseState, LossReason, Moment, RenewalSchedule};
+use fencelock_store::rt;
+
+pub(crate) use self::job::{Copies, Job};
+use crate::{
+    Error, ErrorKind,
+    cell::{LeaseCell, Step},
+    context::Context,
+};
+
+#[derive(Default)]
+pub(crate) struct Keeper {
+    state: Mutex<State>,
+    /// The context that it is part of.
+    context: OnceLock<Weak<Context>>,
+    wake: rt::sync::Notify,
+    drained: Condvar,
+    drained_async: rt::sync::Notify,
+    renewals: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    running: bool,
+    /// A slab: registering and removing are an index, and the thread looks at all when it wakes.
+    leases: Vec<Option<Entry>>,
+    free: Vec<usize>,
+    /// When the thread looks again; earlier leases have to wake it.
+    next: Moment,
+    incoming: Vec<Job>,
+    /// Jobs that are not done, those in `incoming` too.
+    pending: usize,
+    clients_gone: bool,
+}
+
+struct Entry {
+    cell: Arc<LeaseCell>,
+    due: Moment,
+}
+
+/// What the thread has to do now.
+struct Turn {
+    jobs: Vec<Job>,
+    expired: Vec<Arc<LeaseCell>>,
+    due: Vec<Arc<LeaseCell>>,
+    next: Moment,
+    /// Nothing will ever come again.
+    over: bool,
+}
+
+impl Keeper {
+    /// Tells it which context it is part of: once, when that is made.
+    pub(crate) fn attach(&self, context: &Arc<Context>) {
+        let _first = self.context.set(Arc::downgrade(context));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the thread, unless it runs: before the first request whose outcome it may have to
+    /// clear up.
+    pub(crate) fn start(&self) -> Result<(), Error> {
+        self.ensure(&mut self.state())
+    }
+
+    fn ensure(&self, state: &mut State) -> Result<(), Error> {
+        if state.running {
+            return Ok(());
+        }
+        let Some(context) = self.context.get().and_then(Weak::upgrade) else {
+            return Err(Error::new(ErrorKind::Closed, "the client is gone"));
+        };
+        let run = move || -> thread::Run { Box::pin(thread::run(context)) };
+        rt::spawn_thread("fencelock-keeper", run).map_err(|error| {
+            let what = format!("the system gives no thread to keep locks with: {error}");
+            Error::new(ErrorKind::Internal, what)
+        })?;
+        state.running = true;
+        state.next = Moment::START;
+        Ok(())
+    }
+
+    /// Looks after a lease from now on.
+    pub(crate) fn register(&self, cell: &Arc<LeaseCell>, due: Moment) -> Result<(), Error> {
+        let entry = Entry { cell: Arc::clone(cell), due };
+        let mut state = self.state();
+        self.ensure(&mut state)?;
+        let index = match state.free.pop() {
+            Some(index) => index,
+            None => {
+                state.leases.push(None);
+                state.leases.len() - 1
+            }
+        };
+        debug_assert!(state.leases[index].is_none(), "a free slot is empty");
+        state.leases[index] = Some(entry);
+        cell.slot.store(index + 1, Ordering::Relaxed);
+        self.look_at(state, due);
+        Ok(())
+    }
+
+    /// The lease may be due earlier than was planned.
+    pub(crate) fn reschedule(&self, cell: &LeaseCell) {
+        let mut state = self.state();
+        let slot = cell.slot.load(Ordering::Relaxed);
+        if let Some(Some(entry)) = slot.checked_sub(1).and_then(|i| state.leases.get_mut(i)) {
+            entry.due = Moment::START;
+            self.look_at(state, Moment::START);
+        }
+    }
+
+    /// Wakes the thread, if it would look later than at `due`.
+    fn look_at(&self, mut state: MutexGuard<'_, State>, due: Moment) {
+        let earlier = due < state.next;
+        if earlier {
+            state.next = due;
+        }
+        drop(state);
+        if earlier {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Forgets a lease: nothing renews it after this, except what was sent already.
+    pub(crate) fn remove(&self, cell: &LeaseCell) {
+        let mut state = self.state();
+        let slot = cell.slot.swap(0, Ordering::Relaxed);
+        let Some(index) = slot.checked_sub(1) else { return };
+        let entry = state.leases.get_mut(index).and_then(Option::take);
+        if entry.is_some() {
+            state.free.push(index);
+        }
+        let last = state.clients_gone && state.free.len() == state.leases.len();
+        drop(state);
+        drop(entry);
+        if last {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Takes over a release.
+    pub(crate) fn push(&self, job: Job) {
+        let mut state = self.state();
+        if let Err(error) = self.ensure(&mut state) {
+            drop(state);
+            tracing::warn!(lock = %job.names(), %error, "a lock can't be given back before its ttl");
+            return;
+        }
+        state.incoming.push(job);
+        state.pending += 1;
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// All leases that are looked after.
+    pub(crate) fn leases(&self) -> Vec<Arc<LeaseCell>> {
+        self.state().leases.iter().flatten().map(|entry| Arc::clone(&entry.cell)).collect()
+    }
+
+    /// What is to do at `now`.
+    fn turn(&self, schedule: RenewalSchedule, now: Moment) -> Turn {
+        let mut state = self.state();
+        let mut turn = Turn {
+            jobs: std::mem::take(&mut state.incoming),
+            expired: Vec::new(),
+            due: Vec::new(),
+            next: Moment::NEVER,
+            over: false,
+        };
+        let slack = state.leases.iter().flatten().any(|entry| entry.due <= now);
+        for entry in state.leases.iter_mut().flatten() {
+            if !slack {
+                turn.next = turn.next.min(entry.due);
+                continue;
+            }
+            match entry.cell.step(schedule, slack, now) {
+                Step::Expired => turn.expired.push(Arc::clone(&entry.cell)),
+                Step::Renew(again) => {
+                    entry.due = again;
+                    turn.due.push(Arc::clone(&entry.cell));
+                }
+                Step::Wait(until) => entry.due = until,
+                // Whoever ended it removes it.
+                Step::Over => entry.due = Moment::NEVER,
+            }
+            turn.next = turn.next.min(entry.due);
+        }
+        let idle = state.free.len() == state.leases.len();
+        turn.over = state.clients_gone && idle && state.pending == 0;
+        state.running = !turn.over;
+        state.next = turn.next;
+        turn
+    }
+
+    /// A job is done.
+    fn finished(&self) {
+        let mut state = self.state();
+        state.pending = state.pending.saturating_sub(1);
+        let drained = state.pending == 0;
+        let last = drained && state.clients_gone;
+        drop(state);
+        if drained {
+            self.drained.notify_all();
+            self.drained_async.notify_waiters();
+        }
+        if last {
+            self.wake.notify_one();
+        }
+    }
+
+    /// No client is left: flushes what is pending, for at most so long, and lets the thread end
+    /// when the last guard is gone.
+    pub(crate) fn clients_gone(&self, limit: Duration) {
+        let end = Instant::now().checked_add(limit);
+        let mut state = self.state();
+        state.clients_gone = true;
+        if state.running {
+            self.wake.notify_one();
+        }
+        while state.pending > 0 {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let left = left.unwrap_or(limit);
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.drained.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Waits until no job is pending, for at most so long.
+    pub(crate) async fn drain(&self, limit: Duration) {
+        let drained = async {
+            loop {
+                let notified = self.drained_async.notified();
+                rt::pin!(notified);
+                notified.as_mut().enable();
+                if self.state().pending == 0 {
+                    return;
+                }
+                notified.await;
+            }
+        };
+        let _in_time = rt::timeout(limit, drained).await;
+    }
+
+    /// Ends all leases, since the client is closed.
+    pub(crate) fn close(&self, context: &Context) {
+        for cell in self.leases() {
+            if matches!(cell.state(), LeaseState::Held | LeaseState::Suspect) {
+                context.lose(&cell, LossReason::Closed);
+            } else {
+                context.lose(&cell, LossReason::Expired);
+            }
+        }
+    }
+
+    pub(crate) fn count_renewals(&self, count: usize) {
+        self.renewals.fetch_add(u64::try_from(count).unwrap_or(0), Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeper").field("renewals", &self.renewals).finish_non_exhaustive()
+    }
+}

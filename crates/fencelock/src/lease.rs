@@ -1,0 +1,96 @@
+//! A lease that was acquired elsewhere and is known by its token.
+
+use std::{sync::Arc, time::Duration};
+
+use fencelock_core::{Moment, Names, ReleaseRequest, RenewRequest, Renewed, Token};
+use fencelock_store::{Outcome, rt};
+
+use crate::{
+    Error, ErrorKind, Released,
+    context::{Context, loss_reason},
+    plan::checked_ttl,
+    release,
+};
+
+/// A lease without a guard: nothing renews it, and dropping this does nothing.
+#[derive(Clone, Debug)]
+pub struct TokenLease {
+    context: Arc<Context>,
+    names: Names,
+    token: Token,
+}
+
+/// A renewal is tried for so long when the store does not answer.
+const RENEW_LIMIT: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(50);
+
+impl TokenLease {
+    pub(crate) fn new(context: Arc<Context>, names: Names, token: Token) -> Self {
+        Self { context, names, token }
+    }
+
+    /// Prolongs the lease: it runs for at least `ttl` from now. Says how long the store keeps it,
+    /// which is not how long its holder may count on it.
+    ///
+    /// # Errors
+    /// `Lost` when the token does not hold the lock (any more); nothing was changed then. `Config`
+    /// for a ttl out of range. Otherwise that the store did not answer.
+    ///
+    /// # Cancel safety
+    /// Safe; a renewal that was sent may be carried out.
+    pub async fn renew(&self, ttl: Duration) -> Result<Duration, Error> {
+        let named = |error: Error| error.with_names(&self.names).with_store(&self.context.display);
+        self.context.check_open()?;
+        let ttl = checked_ttl(&self.context, ttl).map_err(named)?;
+        let mut request = RenewRequest::new(self.names.clone(), self.token, ttl);
+        request.retain = self.context.settings.retain;
+        let batch = [request];
+        let end = self.context.clock.now().saturating_add(RENEW_LIMIT);
+        loop {
+            let by = self.context.call_limit(end);
+            let asked = self.context.ask(self.context.store.renew(&batch, by)).await;
+            let next = self.context.clock.now().saturating_add(PAUSE);
+            match asked.result.map(|reply| reply.answer.into_iter().next()) {
+                Ok(Some(Renewed::Extended { remaining })) => return Ok(remaining),
+                Ok(Some(Renewed::NotHeld(why))) => {
+                    return Err(named(Error::lost(loss_reason(&why), None)));
+                }
+                // A renewal is harmless twice, so it may be asked again whatever became of it.
+                Err(error) if error.is_passing() && next < end => {
+                    // An address that never answered would only make a caller wait for nothing.
+                    if error.outcome() == Outcome::NotDone && !self.context.was_reached() {
+                        return Err(named(Error::from_store(error)));
+                    }
+                }
+                Err(error) => return Err(named(Error::from_store(error))),
+                Ok(_) if next < end => {}
+                Ok(_) => {
+                    let what = "the store could not say whether the lease was renewed";
+                    return Err(named(Error::new(ErrorKind::Unknown, what)));
+                }
+            }
+            self.context.clock.sleep_until(next.min(Moment::NEVER)).await;
+            rt::yield_now().await;
+        }
+    }
+
+    /// Gives the lease back.
+    ///
+    /// # Errors
+    /// When the client is closed. A store that does not answer is [`Released::Unknown`].
+    ///
+    /// # Cancel safety
+    /// A release that was sent may be carried out; the same call again is harmless.
+    pub async fn release(&self) -> Result<Released, Error> {
+        self.context.check_open()?;
+        let mut request = ReleaseRequest::new(self.names.clone(), self.token);
+        request.retain = self.context.settings.retain;
+        Ok(release::send(&self.context, &request).await)
+    }
+
+    /// The names.
+    #[must_use]
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+}

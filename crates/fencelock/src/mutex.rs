@@ -1,0 +1,250 @@
+//! The recipe for a lock: names and options. It does no I/O; its verbs do.
+
+use std::{collections::BTreeMap, fmt, future::Future, sync::Arc, time::Duration};
+
+use fencelock_core::{Binding, FencingToken, Names, RetryStrategy};
+
+use crate::{
+    BusyView, Client, Error, Guard, Held, HolderView, attempt::Tried, context::Context, plan::Plan,
+    run, waiting,
+};
+
+/// How long a caller is willing to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Wait {
+    /// One try.
+    Never,
+    /// So long, for everything: connecting, asking and pausing. Zero is one try.
+    For(Duration),
+    /// Until the lock is granted.
+    #[default]
+    Forever,
+}
+
+impl From<Duration> for Wait {
+    fn from(wait: Duration) -> Self {
+        Self::For(wait)
+    }
+}
+
+/// Who renews a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Renew {
+    /// The keeper, from the grant until the guard is gone.
+    #[default]
+    Auto,
+    /// Nobody, but for calls of [`Guard::renew`].
+    Manual,
+}
+
+/// The answer of one try.
+#[derive(Debug)]
+#[must_use]
+#[non_exhaustive]
+pub enum Attempt {
+    /// The lock is ours.
+    Granted(Guard),
+    /// Somebody else holds it.
+    Busy(BusyView),
+}
+
+impl Attempt {
+    /// The guard, if there is one.
+    pub fn granted(self) -> Option<Guard> {
+        match self {
+            Self::Granted(guard) => Some(guard),
+            Self::Busy(_) => None,
+        }
+    }
+}
+
+/// A lock that excludes everybody else, or several taken all or nothing.
+///
+/// It is not re-entrant: whoever locks a name twice waits for itself. Within [`Mutex::run`] that is
+/// noticed at once (`AlreadyHeld`).
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// # async fn example() -> Result<(), fencelock::Error> {
+/// let locks = fencelock::connect("memory:").await?;
+/// let invoice = locks.mutex("invoice:42").ttl(Duration::from_secs(10)).wait(Duration::from_secs(3));
+/// let receipt = invoice.run(|held| async move { format!("paid once, as {:?}", held.fencing_token()) }).await?;
+/// assert!(receipt.starts_with("paid once"));
+/// # Ok(()) }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
+#[derive(Clone)]
+#[must_use = "a recipe does nothing until one of its verbs is called"]
+pub struct Mutex {
+    client: Client,
+    /// A wrong name is told by the first verb.
+    pub(crate) names: Result<Names, String>,
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Wait,
+    pub(crate) retry: RetryStrategy,
+    pub(crate) metadata: BTreeMap<String, String>,
+    pub(crate) label: Option<String>,
+    pub(crate) renewal: Renew,
+    pub(crate) binding: Option<Binding>,
+    pub(crate) floor: Option<FencingToken>,
+    pub(crate) require_fencing: bool,
+    pub(crate) on_busy: Option<OnBusy>,
+}
+
+type OnBusy = Arc<dyn Fn(&BusyView) + Send + Sync>;
+
+impl Mutex {
+    /// Short enough that a dead holder is missed soon, long enough for two renewals to fail.
+    pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
+
+    pub(crate) fn new(client: Client, names: Result<Names, String>) -> Self {
+        Self {
+            client,
+            names,
+            ttl: Self::DEFAULT_TTL,
+            wait: Wait::default(),
+            retry: RetryStrategy::default(),
+            metadata: BTreeMap::new(),
+            label: None,
+            renewal: Renew::default(),
+            binding: None,
+            floor: None,
+            require_fencing: false,
+            on_busy: None,
+        }
+    }
+
+    /// How long the store keeps the lease unless it is renewed: 10 ms to 24 h. A holder that dies
+    /// is missed after this; a longer one survives longer outages of the store.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self { ttl, ..self }
+    }
+
+    /// How long [`Mutex::lock`] and [`Mutex::run`] wait for everything. For ever by default.
+    pub fn wait(self, wait: impl Into<Wait>) -> Self {
+        Self { wait: wait.into(), ..self }
+    }
+
+    /// How tries are spaced while somebody else holds the lock.
+    pub fn retry(self, retry: RetryStrategy) -> Self {
+        Self { retry, ..self }
+    }
+
+    /// Says something of the holder. Keys are not empty and do not begin with `!`; all together
+    /// have at most 1 KiB when written.
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// What the holder calls itself, for people.
+    pub fn label(self, label: impl Into<String>) -> Self {
+        Self { label: Some(label.into()), ..self }
+    }
+
+    /// Who renews the lease.
+    pub fn renewal(self, renewal: Renew) -> Self {
+        Self { renewal, ..self }
+    }
+
+    /// What the lease ends with besides its ttl, where the store can see processes (the embedded
+    /// file). By default that is this process.
+    pub fn bind(self, binding: Binding) -> Self {
+        Self { binding: Some(binding), ..self }
+    }
+
+    /// The highest fencing token that the guarded resource has seen: the grant gets a larger one,
+    /// also when the store forgot.
+    pub fn floor(self, floor: FencingToken) -> Self {
+        Self { floor: Some(floor), ..self }
+    }
+
+    /// Fails, before anything is sent, where the dialect has no fencing tokens.
+    pub fn require_fencing(self) -> Self {
+        Self { require_fencing: true, ..self }
+    }
+
+    /// Is called while waiting: at the first busy answer, and whenever the holder is another.
+    pub fn on_busy(self, on_busy: impl Fn(&BusyView) + Send + Sync + 'static) -> Self {
+        Self { on_busy: Some(Arc::new(on_busy)), ..self }
+    }
+
+    /// Waits for the lock and takes it.
+    ///
+    /// # Errors
+    /// `WaitExpired` with the holder, when the wait ends; `AlreadyHeld` inside a [`Mutex::run`] of
+    /// the same name; `Unavailable` when the store was never reached for two seconds (or the wait,
+    /// if that is shorter), or could not be asked at the end of the wait; `Unknown` when its last
+    /// answer is missing. What is wrong with settings, rights or foreign values is told at once.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives back what may have been granted: at once where the store answers,
+    /// by the keeper otherwise.
+    pub async fn lock(&self) -> Result<Guard, Error> {
+        let plan = Plan::of(self)?;
+        run::check_nesting(self.context(), plan.names())?;
+        waiting::lock(self, &plan).await
+    }
+
+    /// Tries to take the lock, once, for at most the request timeout of the client.
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`], but busy is an answer.
+    ///
+    /// # Cancel safety
+    /// As [`Mutex::lock`].
+    pub async fn try_lock(&self) -> Result<Attempt, Error> {
+        let plan = Plan::of(self)?;
+        run::check_nesting(self.context(), plan.names())?;
+        match waiting::try_once(self.context(), &plan).await? {
+            Tried::Granted(guard) => Ok(Attempt::Granted(guard)),
+            Tried::Busy(busy) => Ok(Attempt::Busy(BusyView {
+                holder: HolderView::of(&busy.holder),
+                name: busy.name,
+            })),
+            Tried::Failed(error) => Err(error),
+        }
+    }
+
+    /// Waits for the lock, does the work, and gives the lock back: also when the work panics or
+    /// this future is dropped.
+    ///
+    /// When the lock is lost, the work is dropped at its next await and the result is an error of
+    /// kind `Lost`. That needs the runtime to poll it: work that blocks, or that was spawned
+    /// elsewhere, must look at [`Held::is_valid`] itself.
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`]; `Lost` when the lock was lost before the work was done, or the release
+    /// found it taken.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the work, then gives the lock back through the keeper.
+    pub async fn run<F, Fut, T>(&self, work: F) -> Result<T, Error>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        let guard = self.lock().await?;
+        run::run(guard, work).await
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        self.client.context()
+    }
+}
+
+impl fmt::Debug for Mutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mutex")
+            .field("names", &self.names)
+            .field("ttl", &self.ttl)
+            .field("wait", &self.wait)
+            .field("retry", &self.retry)
+            .field("renewal", &self.renewal)
+            .finish_non_exhaustive()
+    }
+}

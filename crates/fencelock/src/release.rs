@@ -1,0 +1,144 @@
+//! A release that somebody waits for.
+
+use std::{sync::Arc, time::Duration};
+
+use fencelock_core::{LossReason, ReleaseRequest};
+use fencelock_store::Outcome;
+
+use crate::{
+    cell::{Ending, LeaseCell},
+    context::Context,
+    keeper::Job,
+};
+
+/// What a release found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Released {
+    /// The lock was ours until now; it is free.
+    Held,
+    /// It had ended before, or was lost in another way; nobody else was seen to have it.
+    Expired,
+    /// Somebody else was granted it before the release.
+    Taken,
+    /// The store did not answer, or could not tell any more. The lock is free at the latest when
+    /// its ttl is over; the keeper goes on trying until then.
+    Unknown,
+}
+
+/// A release is tried for so long before it is handed to the keeper.
+const RELEASE_LIMIT: Duration = Duration::from_secs(2);
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
+/// Gives back the lease of a guard. Validity ends before anything is sent.
+pub(crate) async fn release(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Released {
+    if cell.is_forked() {
+        // The lease is the parent's.
+        return Released::Unknown;
+    }
+    let ending = cell.releasing();
+    context.keeper.remove(cell);
+    let lost = match ending {
+        Ending::Expired(reason) => {
+            context.report_loss(cell, reason);
+            Some(reason)
+        }
+        Ending::WasLost(reason) => Some(reason),
+        Ending::WasHeld | Ending::WasReleased => None,
+    };
+    if cell.fixed.names.len() == 1 {
+        match lost {
+            Some(LossReason::Taken | LossReason::Foreign) => return Released::Taken,
+            Some(LossReason::Disappeared | LossReason::ExpiredAtStore) => return Released::Expired,
+            _ => {}
+        }
+    }
+    let mut unfinished =
+        Unfinished { context, job: Some(Job::of_lease(cell, context.settings.drift)) };
+    let released = send(context, &cell.release_request()).await;
+    if released != Released::Unknown || context.is_closed() {
+        unfinished.job = None;
+    }
+    match (released, lost) {
+        // It was lost before: that the store still had it changes nothing for the holder.
+        (Released::Held, Some(_)) => Released::Expired,
+        (Released::Expired, Some(LossReason::Taken | LossReason::Foreign)) => Released::Taken,
+        (released, _) => released,
+    }
+}
+
+/// Sends a release until it is answered, for at most two seconds.
+pub(crate) async fn send(context: &Context, request: &ReleaseRequest) -> Released {
+    let end = context.clock.now().saturating_add(RELEASE_LIMIT);
+    let mut unsure = false;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let by = context.call_limit(end);
+        let asked = context.ask(context.store.release(request, by)).await;
+        let error = match asked.result {
+            Ok(reply) => return answer(context, request, reply.answer, unsure),
+            Err(error) => error,
+        };
+        unsure |= error.outcome() == Outcome::Unknown;
+        let next = context.clock.now().saturating_add(pause);
+        if !error.is_passing() || next >= end {
+            tracing::warn!(
+                lock = %request.names, store = %context.display, %error,
+                "a lock could not be given back; it ends with its ttl"
+            );
+            return Released::Unknown;
+        }
+        context.clock.sleep_until(next).await;
+        pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+    }
+}
+
+/// What an answer means, when an earlier copy of the request may have been carried out: then
+/// "taken", and "expired" where the store does not remember released tokens, may be its own trace.
+fn answer(
+    context: &Context,
+    request: &ReleaseRequest,
+    answer: fencelock_core::Released,
+    unsure: bool,
+) -> Released {
+    let remembers =
+        context.store.capabilities().remembers_tokens && !request.retain.as_duration().is_zero();
+    match answer {
+        fencelock_core::Released::Held => Released::Held,
+        fencelock_core::Released::Expired if unsure && !remembers => Released::Unknown,
+        fencelock_core::Released::Expired => Released::Expired,
+        fencelock_core::Released::Taken if unsure => Released::Unknown,
+        fencelock_core::Released::Taken => Released::Taken,
+        _ => Released::Unknown,
+    }
+}
+
+/// Hands the release to the keeper, when the caller's future is dropped before it is answered.
+struct Unfinished<'a> {
+    context: &'a Arc<Context>,
+    job: Option<Job>,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(job) = self.job.take() {
+            self.context.keeper.push(job);
+        }
+    }
+}
+
+/// The release of a guard that was dropped: the keeper's work.
+pub(crate) fn release_in_background(context: &Arc<Context>, cell: &Arc<LeaseCell>) {
+    if cell.is_forked() {
+        return;
+    }
+    let ending = cell.releasing();
+    context.keeper.remove(cell);
+    if let Ending::Expired(reason) = ending {
+        context.report_loss(cell, reason);
+    }
+    if matches!(ending, Ending::WasHeld | Ending::Expired(_)) {
+        context.keeper.push(Job::of_lease(cell, context.settings.drift));
+    }
+}

@@ -1,0 +1,85 @@
+//! Scoped work: the lock is taken before, given back after, and the work is dropped when it is
+//! lost.
+
+use std::{
+    future::{Future, poll_fn},
+    sync::Arc,
+    task::Poll,
+};
+
+use fencelock_core::{LockName, LossReason, Names};
+use fencelock_store::rt;
+
+use crate::{Error, ErrorKind, Guard, Held, Released, context::Context, release};
+
+rt::task_local! {
+    /// What the scoped work around the present one holds.
+    static HELD_HERE: Vec<(Arc<str>, Names)>;
+}
+
+/// Refuses names that this very task holds already: waiting for them would never end.
+pub(crate) fn check_nesting(context: &Context, names: &Names) -> Result<(), Error> {
+    let holds = |name: &LockName| {
+        let held_here = |held: &Vec<(Arc<str>, Names)>| {
+            held.iter().any(|(store, held)| {
+                **store == *context.identity && held.as_slice().binary_search(name).is_ok()
+            })
+        };
+        HELD_HERE.try_with(held_here).unwrap_or(false)
+    };
+    match names.iter().find(|name| holds(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let what = format!("{name} is held by the work that asks for it, further out");
+            Err(Error::new(ErrorKind::AlreadyHeld, what)
+                .with_names(names)
+                .with_store(&context.display))
+        }
+    }
+}
+
+/// Runs work under a guard.
+pub(crate) async fn run<F, Fut, T>(guard: Guard, work: F) -> Result<T, Error>
+where
+    F: FnOnce(Held) -> Fut,
+    Fut: Future<Output = T>,
+{
+    let held = guard.held();
+    let mut around = HELD_HERE.try_with(Clone::clone).unwrap_or_default();
+    around.push((Arc::clone(&guard.context().identity), guard.names().clone()));
+    let outcome = {
+        // The work is made inside the scope too, and dropped before anything is given back.
+        let scoped = HELD_HERE.scope(around, async { work(held.clone()).await });
+        rt::pin!(scoped);
+        let lost = held.lost();
+        rt::pin!(lost);
+        poll_fn(|cx| {
+            // First the clock: after a pause of the process no step of the work may come before
+            // the news of the loss, nor may a late timer let one through.
+            if let Poll::Ready(reason) = lost.as_mut().poll(cx) {
+                return Poll::Ready(Err(reason));
+            }
+            scoped.as_mut().poll(cx).map(Ok)
+        })
+        .await
+    };
+    let error = |reason: LossReason| {
+        Error::lost(reason, Some(guard.age()))
+            .with_names(guard.names())
+            .with_store(&guard.context().display)
+    };
+    let result = match outcome {
+        Err(reason) => Err(error(reason)),
+        // Work that outlived its lease between two polls is no success.
+        Ok(output) => match guard.check_live() {
+            Ok(()) => Ok(output),
+            Err(error) => Err(error),
+        },
+    };
+    let released = release::release(guard.context(), guard.cell()).await;
+    match (result, released) {
+        (Ok(_), Released::Taken) => Err(error(LossReason::Taken)),
+        (Ok(_), Released::Expired) => Err(error(LossReason::ExpiredAtStore)),
+        (result, _) => result,
+    }
+}
