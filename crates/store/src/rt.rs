@@ -120,8 +120,24 @@ pub fn spawn_thread(
     name: &str,
     future: impl FnOnce() -> std::pin::Pin<Box<dyn Future<Output = ()>>> + Send + 'static,
 ) -> std::io::Result<thread::JoinHandle<()>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    thread::Builder::new().name(name.to_owned()).spawn(move || runtime.block_on(future()))
+    let runtime = Owned(Some(tokio::runtime::Builder::new_current_thread().enable_all().build()?));
+    thread::Builder::new().name(name.to_owned()).spawn(move || {
+        if let Some(runtime) = &runtime.0 {
+            runtime.block_on(future());
+        }
+    })
+}
+
+/// A runtime whose drop waits for nothing. The plain drop panics inside another runtime, which is
+/// where it ends up when the system gives no thread for it.
+struct Owned(Option<tokio::runtime::Runtime>);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 /// A fresh token.
