@@ -11,14 +11,14 @@
 use std::{sync::Arc, time::Duration};
 
 use fencelock_core::{
-    AcquireRequest, Acquired, Busy, Fence, Grant, Lease, Moment, Refusal, ReleaseRequest,
-    StoreTime, min_validity,
+    AcquireRequest, Acquired, Busy, Fence, Grant, Moment, Refusal, ReleaseRequest, StoreTime,
+    min_validity,
 };
 use fencelock_store::{Outcome, StoreError, rt};
 
 use crate::{
     Error, ErrorKind, Guard, Renew,
-    cell::{Fixed, LeaseCell},
+    cell::{Fixed, Granted, LeaseCell},
     context::{Asked, Context},
     keeper::{Copies, Job},
     plan::Plan,
@@ -135,9 +135,9 @@ impl<'a> Armed<'a> {
         self.copies += 1;
         let request = &self.request;
         let drift = self.context.settings.drift;
-        let lease = Lease::granted(request.ttl, grant.remaining, drift, sent);
         let now = self.context.clock.now();
-        if now.saturating_add(min_validity(request.ttl)) >= lease.deadline() {
+        let deadline = drift.deadline(grant.remaining, sent);
+        if now.saturating_add(min_validity(request.ttl)) >= deadline {
             let what =
                 format!("it was granted, but answered after {:?}", now.saturating_since(sent));
             return Ok(Tried::Failed(self.error(ErrorKind::TooLate, what)));
@@ -155,7 +155,9 @@ impl<'a> Armed<'a> {
             since: sent,
             process: self.context.process,
         };
-        let cell = Arc::new(LeaseCell::new(fixed, lease, self.context.clock.clone()));
+        let granted = Granted { ttl: request.ttl, left: grant.remaining, sent, answered: now };
+        let clock = self.context.clock.clone();
+        let cell = Arc::new(LeaseCell::new(fixed, granted, drift, clock));
         let guard = Guard::new(Arc::clone(self.context), cell)?;
         self.copies = 0;
         Ok(Tried::Granted(guard))

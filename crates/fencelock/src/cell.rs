@@ -36,10 +36,20 @@ pub(crate) struct Fixed {
     pub(crate) process: u32,
 }
 
+/// What a grant said.
+pub(crate) struct Granted {
+    pub(crate) ttl: Ttl,
+    /// What the lease had to run when the store executed the request.
+    pub(crate) left: Duration,
+    pub(crate) sent: Moment,
+    pub(crate) answered: Moment,
+}
+
 /// One lease.
 pub(crate) struct LeaseCell {
     pub(crate) fixed: Fixed,
     clock: Clock,
+    drift: Drift,
     deadline: AtomicU64,
     state: AtomicU8,
     lease: Mutex<Tracked>,
@@ -52,6 +62,8 @@ struct Tracked {
     lease: Lease,
     /// When the last renewal was sent, if one was since the last success.
     last_try: Option<Moment>,
+    /// When the store ends the lease at the latest, unanswered renewals included.
+    store_end: Moment,
 }
 
 /// What the answer to a renewal came to.
@@ -89,13 +101,16 @@ pub(crate) enum Step {
 }
 
 impl LeaseCell {
-    pub(crate) fn new(fixed: Fixed, lease: Lease, clock: Clock) -> Self {
+    pub(crate) fn new(fixed: Fixed, grant: Granted, drift: Drift, clock: Clock) -> Self {
+        let lease = Lease::granted(grant.ttl, grant.left, drift, grant.sent);
+        let store_end = store_end(drift, grant.left, grant.answered);
         Self {
             fixed,
             clock,
+            drift,
             deadline: AtomicU64::new(lease.deadline().as_nanos()),
             state: AtomicU8::new(encode(lease.state())),
-            lease: Mutex::new(Tracked { lease, last_try: None }),
+            lease: Mutex::new(Tracked { lease, last_try: None, store_end }),
             slot: AtomicUsize::new(0),
             changed: rt::sync::Notify::new(),
         }
@@ -177,7 +192,7 @@ impl LeaseCell {
 
     /// The store's clock stepped forward, as an answer at `seen` told: a lease that was last
     /// confirmed before that ends so much earlier. True when nothing is left of it.
-    pub(crate) fn clock_stepped(&self, by: Duration, drift: Drift, seen: Moment) -> bool {
+    pub(crate) fn clock_stepped(&self, by: Duration, seen: Moment) -> bool {
         let now = self.clock.now();
         self.change(|tracked| {
             let lease = &mut tracked.lease;
@@ -186,7 +201,7 @@ impl LeaseCell {
             }
             let left = lease.deadline().saturating_since(now).saturating_sub(by);
             let Ok(rest) = Ttl::new(left) else { return left < Ttl::MIN.as_duration() };
-            if drift.validity(rest.as_duration()).is_zero() {
+            if self.drift.validity(rest.as_duration()).is_zero() {
                 return true;
             }
             let ttl = lease.ttl();
@@ -199,7 +214,7 @@ impl LeaseCell {
     /// What is to do at `now`; renewals that are due within `slack` count as due.
     pub(crate) fn step(&self, schedule: RenewalSchedule, slack: bool, now: Moment) -> Step {
         let mut tracked = self.tracked();
-        let Tracked { lease, last_try } = &mut *tracked;
+        let Tracked { lease, last_try, .. } = &mut *tracked;
         if lease.state().is_final() {
             return Step::Over;
         }
@@ -242,13 +257,16 @@ impl LeaseCell {
         self.tracked().lease.ttl()
     }
 
-    /// When the store ends the lease at the latest, unless it is renewed.
-    pub(crate) fn store_end(&self, drift: Drift) -> Moment {
-        let tracked = self.tracked();
-        let ttl = tracked.lease.ttl().as_duration();
-        // Longer than the ttl by what validity is shorter: the store's clock may be slow as well.
-        let allowance = ttl.saturating_sub(drift.validity(ttl));
-        tracked.lease.last_success().saturating_add(ttl).saturating_add(allowance)
+    /// When the store ends the lease at the latest: no clean-up is needed after that.
+    pub(crate) fn store_end(&self) -> Moment {
+        self.tracked().store_end
+    }
+
+    /// A renewal is sent: whether or not it is answered, the store may have prolonged the lease.
+    pub(crate) fn renewal_sent(&self, ttl: Ttl, by: Moment) {
+        let end = store_end(self.drift, ttl.as_duration(), by);
+        let mut tracked = self.tracked();
+        tracked.store_end = tracked.store_end.max(end);
     }
 
     /// Whether the holder may act, by the clock alone.
@@ -324,6 +342,13 @@ impl LeaseCell {
             changed.await;
         }
     }
+}
+
+/// The end of a lease that runs for `left` from `answered` at the latest, on a store whose clock
+/// may be as slow as the drift allows.
+fn store_end(drift: Drift, left: Duration, answered: Moment) -> Moment {
+    let allowance = left.saturating_sub(drift.validity(left));
+    answered.saturating_add(left).saturating_add(allowance)
 }
 
 /// Renewals that are due within this part of the ttl go along with one that is due now.

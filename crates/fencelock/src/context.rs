@@ -117,7 +117,7 @@ impl Context {
             Some(ClockStep::Forward(by)) => {
                 tracing::warn!(store = %self.display, ?by, "the clock of the store stepped forward");
                 for cell in self.keeper.leases() {
-                    if cell.clock_stepped(by, self.settings.drift, sent) {
+                    if cell.clock_stepped(by, sent) {
                         self.lose(&cell, LossReason::ClockStep);
                     }
                 }
@@ -196,7 +196,7 @@ impl Context {
                 | LossReason::Foreign
         );
         if !gone || cell.fixed.names.len() > 1 {
-            self.keeper.push(Job::of_lease(cell, self.settings.drift));
+            self.keeper.push(Job::of_lease(cell));
         }
     }
 
@@ -232,6 +232,7 @@ impl fmt::Debug for Context {
         f.debug_struct("Context")
             .field("store", &self.display)
             .field("settings", &self.settings)
+            .field("keeper", &self.keeper)
             .field("closed", &self.is_closed())
             .finish_non_exhaustive()
     }

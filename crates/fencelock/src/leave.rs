@@ -6,15 +6,15 @@
 use std::sync::Arc;
 
 use fencelock_core::{
-    ExchangeRequest, Exchanged, Grant, Lease, LeaseState, LossReason, Moment, ReleaseRequest,
-    Renewed, StoreTime, Token, min_validity,
+    ExchangeRequest, Exchanged, Grant, LeaseState, LossReason, Moment, ReleaseRequest, Renewed,
+    StoreTime, Token, min_validity,
 };
 use fencelock_store::{Outcome, StoreError, rt};
 
 use crate::{
     Error, ErrorKind, Guard, Renew, Ticket,
     attempt::take_back,
-    cell::{Fixed, LeaseCell, Renewal},
+    cell::{Fixed, Granted, LeaseCell, Renewal},
     context::{Context, loss_reason},
     keeper::Copies,
     plan::checked_ttl,
@@ -59,6 +59,7 @@ async fn renew_once(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Result<(),
     let named = |error: Error| error.with_names(&cell.fixed.names).with_store(&context.display);
     let batch = [cell.renew_request()];
     let by = context.call_limit(cell.deadline());
+    cell.renewal_sent(cell.ttl(), by);
     let asked = context.ask(context.store.renew(&batch, by)).await;
     let answer = asked.result.map_err(|error| named(Error::from_store(error)))?.answer;
     let reason = match answer.into_iter().next() {
@@ -97,8 +98,9 @@ pub(crate) async fn adopt(
         Failure::NotHeld(reason) => named(Error::lost(reason, None)),
         Failure::Other(error) => error,
     })?;
-    let lease = Lease::granted(ttl, grant.remaining, context.settings.drift, sent);
-    if context.clock.now().saturating_add(min_validity(ttl)) >= lease.deadline() {
+    let drift = context.settings.drift;
+    let now = context.clock.now();
+    if now.saturating_add(min_validity(ttl)) >= drift.deadline(grant.remaining, sent) {
         let what = "it was adopted, but the answer came too late";
         return Err(named(Error::new(ErrorKind::TooLate, what)));
     }
@@ -112,7 +114,8 @@ pub(crate) async fn adopt(
         since: sent,
         process: context.process,
     };
-    let cell = Arc::new(LeaseCell::new(fixed, lease, context.clock.clone()));
+    let granted = Granted { ttl, left: grant.remaining, sent, answered: now };
+    let cell = Arc::new(LeaseCell::new(fixed, granted, drift, context.clock.clone()));
     let guard = Guard::new(Arc::clone(context), cell)?;
     exchange.disarm();
     Ok(guard)

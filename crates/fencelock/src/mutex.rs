@@ -39,10 +39,9 @@ pub enum Renew {
     Manual,
 }
 
-/// The answer of one try.
+/// The answer of one try. There are two: a third would have to be looked at by every caller.
 #[derive(Debug)]
 #[must_use]
-#[non_exhaustive]
 pub enum Attempt {
     /// The lock is ours.
     Granted(Guard),

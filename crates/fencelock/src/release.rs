@@ -54,8 +54,7 @@ pub(crate) async fn release(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Re
             _ => {}
         }
     }
-    let mut unfinished =
-        Unfinished { context, job: Some(Job::of_lease(cell, context.settings.drift)) };
+    let mut unfinished = Unfinished { context, job: Some(Job::of_lease(cell)) };
     let released = send(context, &cell.release_request()).await;
     if released != Released::Unknown || context.is_closed() {
         unfinished.job = None;
@@ -139,6 +138,6 @@ pub(crate) fn release_in_background(context: &Arc<Context>, cell: &Arc<LeaseCell
         context.report_loss(cell, reason);
     }
     if matches!(ending, Ending::WasHeld | Ending::Expired(_)) {
-        context.keeper.push(Job::of_lease(cell, context.settings.drift));
+        context.keeper.push(Job::of_lease(cell));
     }
 }

@@ -152,7 +152,7 @@ impl Seen {
             .find(|cell| cell.is_valid() && cell.fixed.names.iter().any(|own| *own == name));
         let by = match own {
             Some(cell) => {
-                format!("held by this process since {} ago", rounded(cell.age()))
+                format!("held by this process itself, since {} ago", rounded(cell.age()))
             }
             None => format!("held by {holder}"),
         };

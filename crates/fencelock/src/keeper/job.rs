@@ -7,7 +7,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use fencelock_core::{Drift, Moment, Names, ReleaseRequest, Released, StoreTime};
+use fencelock_core::{Moment, Names, ReleaseRequest, Released, StoreTime};
 use fencelock_store::{Reply, rt};
 
 use crate::{cell::LeaseCell, context::Context};
@@ -36,8 +36,8 @@ pub(crate) enum Copies {
 
 impl Job {
     /// Gives back what is known to have been granted.
-    pub(crate) fn of_lease(cell: &LeaseCell, drift: Drift) -> Self {
-        let give_up = cell.store_end(drift);
+    pub(crate) fn of_lease(cell: &LeaseCell) -> Self {
+        let give_up = cell.store_end();
         Self { request: cell.release_request(), give_up, copies: Copies::None }
     }
 

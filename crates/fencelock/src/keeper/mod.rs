@@ -17,6 +17,7 @@ mod renewals;
 mod thread;
 
 use std::{
+    fmt,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -287,8 +288,14 @@ impl Keeper {
     }
 }
 
-impl std::fmt::Debug for Keeper {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keeper").field("renewals", &self.renewals).finish_non_exhaustive()
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state();
+        f.debug_struct("Keeper")
+            .field("running", &state.running)
+            .field("leases", &(state.leases.len() - state.free.len()))
+            .field("pending", &state.pending)
+            .field("renewals", &self.renewals)
+            .finish_non_exhaustive()
     }
 }

@@ -41,6 +41,9 @@ impl Batch {
         let requests: Vec<_> = self.cells.iter().map(|cell| cell.renew_request()).collect();
         context.keeper.count_renewals(requests.len());
         let by = context.clock.now().saturating_add(self.request_timeout);
+        for (cell, request) in self.cells.iter().zip(&requests) {
+            cell.renewal_sent(request.ttl, by);
+        }
         let asked = context.ask(context.store.renew(&requests, by)).await;
         let answers = match asked.result {
             Ok(reply) => reply.answer,
