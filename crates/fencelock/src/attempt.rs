@@ -115,7 +115,7 @@ impl<'a> Armed<'a> {
 
     fn answered(mut self, answer: Acquired, renewal: Renew, sent: Moment) -> Result<Tried, Error> {
         let what = match answer {
-            Acquired::Granted(grant) => return self.granted(grant, renewal, sent),
+            Acquired::Granted(grant) => return self.granted(&grant, renewal, sent),
             Acquired::Busy(busy) => return Ok(Tried::Busy(busy)),
             Acquired::Foreign(foreign) => {
                 let what = format!("{} sits at the key of {}", foreign.kind, foreign.name);
@@ -130,7 +130,7 @@ impl<'a> Armed<'a> {
         Ok(Tried::Failed(self.error(ErrorKind::TooLate, what)))
     }
 
-    fn granted(&mut self, grant: Grant, renewal: Renew, sent: Moment) -> Result<Tried, Error> {
+    fn granted(&mut self, grant: &Grant, renewal: Renew, sent: Moment) -> Result<Tried, Error> {
         // From here on there is a lease: until the guard has it, a drop gives it back.
         self.copies += 1;
         let request = &self.request;

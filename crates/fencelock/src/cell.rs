@@ -37,6 +37,7 @@ pub(crate) struct Fixed {
 }
 
 /// What a grant said.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Granted {
     pub(crate) ttl: Ttl,
     /// What the lease had to run when the store executed the request.

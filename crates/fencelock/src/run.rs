@@ -7,7 +7,7 @@ use std::{
     task::Poll,
 };
 
-use fencelock_core::{LockName, LossReason, Names};
+use fencelock_core::{LeaseState, LockName, LossReason, Names};
 use fencelock_store::rt;
 
 use crate::{Error, ErrorKind, Guard, Held, Released, context::Context, release};
@@ -55,7 +55,10 @@ where
         rt::pin!(lost);
         poll_fn(|cx| {
             // First the clock: after a pause of the process no step of the work may come before
-            // the news of the loss, nor may a late timer let one through.
+            // the news of the loss, however late the timer is that tells it.
+            if let LeaseState::Lost(reason) = held.state() {
+                return Poll::Ready(Err(reason));
+            }
             if let Poll::Ready(reason) = lost.as_mut().poll(cx) {
                 return Poll::Ready(Err(reason));
             }

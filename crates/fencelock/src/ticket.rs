@@ -69,7 +69,7 @@ fn hex(name: &LockName) -> String {
 }
 
 fn unhex(text: &str) -> Option<LockName> {
-    if !text.is_ascii() || text.len() % 2 != 0 {
+    if !text.is_ascii() || !text.len().is_multiple_of(2) {
         return None;
     }
     let bytes: Option<Vec<u8>> = (0..text.len())

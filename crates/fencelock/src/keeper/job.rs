@@ -8,7 +8,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use fencelock_core::{Moment, Names, ReleaseRequest, Released, StoreTime};
-use fencelock_store::{Reply, rt};
+use fencelock_store::{Reply, StoreErrorKind, rt};
 
 use crate::{cell::LeaseCell, context::Context};
 
@@ -58,21 +58,24 @@ impl Job {
 
     async fn work(self, context: &Context) {
         let mut pause = FIRST_PAUSE;
+        let mut warned = false;
         loop {
             let by = context.clock.now().saturating_add(context.settings.request_timeout);
             let asked = context.ask(context.store.release(&self.request, by)).await;
             match &asked.result {
                 Ok(reply) if self.is_final(context, reply) => return,
                 Ok(_) => {}
-                Err(error) if error.is_passing() => {
-                    tracing::debug!(lock = %self.request.names, %error, "a release failed");
-                }
+                Err(error) if error.kind() == StoreErrorKind::Closed => return,
                 Err(error) => {
-                    tracing::warn!(
-                        lock = %self.request.names, store = %context.display, %error,
-                        "a lock can't be given back before its ttl"
-                    );
-                    return;
+                    // Also what does not pass by itself is tried on: somebody may mend it, and the
+                    // lock is in the way of others until then.
+                    if !error.is_passing() && !warned {
+                        warned = true;
+                        tracing::warn!(
+                            lock = %self.request.names, store = %context.display, %error,
+                            "a lock can't be given back yet; it ends with its ttl"
+                        );
+                    }
                 }
             }
             let now = context.clock.now();

@@ -1,0 +1,18 @@
+//! The client against stores whose clock a test moves and whose failures a test plans.
+//!
+//! One module for each kind of `scenarios`: what went wrong for other people.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod ambig;
+mod awaits;
+mod bounds;
+mod cancel;
+mod errors;
+mod loss;
+mod own;
+mod renew;
+mod run;
+mod tickets;
+mod ttl;
+mod warped;
+mod world;
