@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use fencelock_core::{FencingToken, LeaseState, LockName, LossReason, Moment, Names, Proof};
+use fencelock_core::{FencingToken, LeaseState, LockName, LossReason, Moment, Names, Proof, Token};
 
 use crate::{
     Error, ErrorKind, Held, Released, Renew, Ticket,
@@ -182,6 +182,12 @@ impl Guard {
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.cell.fixed.fencing_token
+    }
+
+    /// The token of this lease: a secret, with which anybody can renew and release it.
+    #[must_use]
+    pub fn token(&self) -> Token {
+        self.cell.fixed.token
     }
 
     /// 16 hexadecimal digits that tell this grant from others, and give nothing away.

@@ -2,12 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fencelock_core::{Moment, Names, ReleaseRequest, RenewRequest, Renewed, Token};
+use fencelock_core::{Moment, Names, Proof, ReleaseRequest, RenewRequest, Renewed, Token};
 use fencelock_store::{Outcome, rt};
 
 use crate::{
     Error, ErrorKind, Released,
     context::{Context, loss_reason},
+    holder,
     plan::checked_ttl,
     release,
 };
@@ -86,6 +87,12 @@ impl TokenLease {
         let mut request = ReleaseRequest::new(self.names.clone(), self.token);
         request.retain = self.context.settings.retain;
         Ok(release::send(&self.context, &request).await)
+    }
+
+    /// A hash of the token, as an inspection shows it.
+    #[must_use]
+    pub fn token_hash(&self) -> String {
+        holder::hash(Proof::from(self.token).reveal())
     }
 
     /// The names.
