@@ -8,7 +8,9 @@ use std::{
 };
 
 use fencelock_core::{Drift, Retain, Ttl};
-use fencelock_store::{MemoryStore, Store, StoreError};
+#[cfg(any(feature = "redis", feature = "sqlite"))]
+use fencelock_store::StoreError;
+use fencelock_store::{MemoryStore, Store};
 
 use crate::{Client, Error, context::Settings, url::Address};
 
@@ -112,7 +114,7 @@ impl ClientBuilder {
         // Two clients of one server are one store; two of `memory:` are not.
         let identity = match &address {
             Address::Memory => None,
-            _ => Some(format!("{store} ({})", store.capabilities().dialect)),
+            _ => Some(store.to_string()),
         };
         Ok(Client::assemble(store, self.settings, identity.as_deref()))
     }
@@ -149,14 +151,29 @@ impl ClientBuilder {
     }
 
     #[cfg(feature = "redis")]
-    fn redis(&self, _: &str) -> Result<Arc<dyn Store>, Error> {
-        Err(Error::config("this build has no redis stores yet"))
+    fn redis(&self, url: &str) -> Result<Arc<dyn Store>, Error> {
+        use fencelock_redis::{Dialect, RedisStore};
+
+        let dialect = match self.dialect.as_deref() {
+            None | Some("native") => Dialect::Native,
+            Some("plain") => Dialect::Plain,
+            Some(other) => {
+                let other = crate::display_safe(other);
+                let what = format!("a redis store has no dialect {other:?}, only native and plain");
+                return Err(Error::config(what));
+            }
+        };
+        let mut builder = RedisStore::builder(url.parse().map_err(Error::from_store)?);
+        if let Some(password) = &self.password {
+            builder = builder.password(password);
+        }
+        opened(builder.dialect(dialect).build())
     }
 }
 
 #[cfg(feature = "sqlite")]
-fn sqlite(_: &str) -> Result<Arc<dyn Store>, Error> {
-    Err(Error::config("this build has no sqlite stores yet"))
+fn sqlite(path: &str) -> Result<Arc<dyn Store>, Error> {
+    opened(fencelock_sqlite::SqliteStore::open(path))
 }
 
 #[cfg(not(feature = "sqlite"))]
@@ -165,7 +182,6 @@ fn sqlite(_: &str) -> Result<Arc<dyn Store>, Error> {
 }
 
 #[cfg(any(feature = "redis", feature = "sqlite"))]
-#[allow(dead_code)]
 fn opened<S: Store>(store: Result<S, StoreError>) -> Result<Arc<dyn Store>, Error> {
     store.map(|store| Arc::new(store) as Arc<dyn Store>).map_err(Error::from_store)
 }

@@ -68,7 +68,7 @@ pub(crate) struct Asked<A> {
 
 impl Context {
     pub(crate) fn new(store: Arc<dyn Store>, settings: Settings, identity: Option<&str>) -> Self {
-        let display = format!("{store} ({})", store.capabilities().dialect);
+        let display = store.to_string();
         // Two stores in memory look the same and are not.
         let address = || format!("{:p}", Arc::as_ptr(&store).cast::<()>());
         let identity = identity.map_or_else(address, str::to_owned);

@@ -21,7 +21,8 @@ impl<'a> Address<'a> {
             return Err(Error::config(format!("a store is one of {SCHEMES}: there is no scheme")));
         };
         match scheme.to_ascii_lowercase().as_str() {
-            "redis" | "redis+unix" | "unix" => Ok(Self::Redis(url)),
+            // Also what it does not speak yet: it says so itself.
+            "redis" | "rediss" | "redis+unix" | "unix" => Ok(Self::Redis(url)),
             "sqlite" => {
                 // Only three slashes are an absolute path; two would make the first folder a host.
                 let path = match rest.strip_prefix("//") {
