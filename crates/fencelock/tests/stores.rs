@@ -1,0 +1,314 @@
+//! The client on real stores: a Redis server of each test's own, and a file.
+#![cfg(all(feature = "redis", feature = "sqlite"))]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::time::{Duration, Instant};
+
+use fencelock::{
+    Attempt, Client, ErrorKind, Guard, Inspection, LeaseState, LossReason, Released, Renew, Wait,
+};
+use fencelock_testkit::{Proxy, RedisServer};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn client(url: impl AsRef<str>) -> Client {
+    Client::builder(url).build().expect("the url is right")
+}
+
+async fn take(client: &Client, name: &str, ttl: Duration) -> Guard {
+    match client.mutex(name).ttl(ttl).try_lock().await.expect("the store works") {
+        Attempt::Granted(guard) => guard,
+        Attempt::Busy(busy) => panic!("nobody holds it: {busy:?}"),
+    }
+}
+
+async fn is_free(client: &Client, name: &str) -> bool {
+    matches!(client.inspect(name).await, Ok(Inspection::Free { .. }))
+}
+
+async fn until_free(client: &Client, name: &str, within: Duration) {
+    let end = Instant::now() + within;
+    while !is_free(client, name).await {
+        assert!(Instant::now() < end, "{name} is free within {within:?}");
+        tokio::time::sleep(millis(2)).await;
+    }
+}
+
+async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, future).await.expect("it ends")
+}
+
+/// One client of each kind of store, with what they need to live.
+struct Stores {
+    _server: RedisServer,
+    _folder: tempfile::TempDir,
+    clients: Vec<Client>,
+}
+
+impl Stores {
+    fn new() -> Self {
+        let server = RedisServer::start();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("locks.db");
+        let plain = Client::builder(server.url_with_db(1)).dialect("plain").build().unwrap();
+        let clients = vec![
+            client("memory:"),
+            client(server.url()),
+            client(server.unix_url()),
+            plain,
+            client(format!("sqlite:{}", file.display())),
+        ];
+        Self { _server: server, _folder: folder, clients }
+    }
+}
+
+#[tokio::test]
+async fn a_lock_lives_past_its_ttl_and_is_given_back_on_every_store() {
+    let stores = Stores::new();
+    for client in &stores.clients {
+        let what = client.store_display();
+        let guard = take(client, "job", millis(400)).await;
+        let started = Instant::now();
+        while started.elapsed() < millis(1_300) {
+            let seen = guard.deadline();
+            within(guard.deadline_changed(seen)).await;
+            assert!(guard.is_valid(), "{what}: {guard:?}");
+        }
+        let busy = client.mutex("job").try_lock().await.unwrap();
+        assert!(matches!(busy, Attempt::Busy(_)), "{what}");
+        assert_eq!(guard.fencing_token().is_some(), client.capabilities().fencing, "{what}");
+        assert_eq!(guard.release().await, Released::Held, "{what}");
+        assert!(is_free(client, "job").await, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn sets_tickets_runs_and_drops_work_on_every_store() {
+    let stores = Stores::new();
+    for client in &stores.clients {
+        let what = client.store_display();
+        if client.capabilities().max_names > 1 {
+            let set = client.mutexes(["a", "b"]).lock().await.unwrap();
+            assert!(!is_free(client, "b").await, "{what}");
+            assert_eq!(set.release().await, Released::Held, "{what}");
+        }
+        let sum = client.mutex("job").run(|held| async move { held.is_valid() }).await.unwrap();
+        assert!(sum && is_free(client, "job").await, "{what}");
+
+        drop(take(client, "job", millis(30_000)).await);
+        until_free(client, "job", PATIENCE).await;
+
+        let guard = take(client, "job", millis(30_000)).await;
+        let token = guard.token();
+        let ticket = guard.detach().await.unwrap();
+        assert_eq!(ticket.token() != token, client.capabilities().binding, "{what}: unbound");
+        let lease = client.lease(ticket.names().clone(), ticket.token());
+        assert!(lease.renew(millis(60_000)).await.unwrap() > millis(59_000), "{what}");
+        match client.adopt(ticket.clone()).await {
+            Ok(guard) => assert_eq!(guard.release().await, Released::Held, "{what}"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unsupported, "{what}: {error}");
+                assert_eq!(lease.release().await.unwrap(), Released::Held, "{what}");
+            }
+        }
+        assert!(is_free(client, "job").await, "{what}");
+        client.clone().close().await;
+        assert!(client.inspect("job").await.unwrap_err().is_closed(), "{what}");
+    }
+}
+
+#[test]
+fn a_guard_outlives_the_runtime_that_took_it_on_every_store() {
+    let runtime = || {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+    };
+    let stores = Stores::new();
+    for client in &stores.clients {
+        let first = runtime();
+        let guard = first.block_on(take(client, "job", millis(400)));
+        first.shutdown_timeout(millis(100));
+        runtime().block_on(async {
+            for _ in 0..3 {
+                within(guard.deadline_changed(guard.deadline())).await;
+                assert!(guard.is_valid(), "{}", client.store_display());
+            }
+            assert_eq!(guard.release().await, Released::Held, "{}", client.store_display());
+        });
+        let guard = runtime().block_on(take(client, "job", millis(30_000)));
+        drop(guard);
+        runtime().block_on(until_free(client, "job", PATIENCE));
+    }
+}
+
+#[tokio::test]
+async fn an_absent_server_is_told_within_three_seconds_without_the_password() {
+    let port = fencelock_testkit::port::ReservedPort::draw();
+    let address = format!("127.0.0.1:{}", port.port());
+    let client = client(format!("redis://:hunter2@{address}/"));
+    let started = Instant::now();
+    let error = client.mutex("job").lock().await.unwrap_err();
+    assert!(error.is_unavailable(), "{error:?}");
+    assert!(started.elapsed() < millis(3_000), "{:?}", started.elapsed());
+    assert!(error.to_string().contains(&address), "{error}");
+    let shown = format!("{error} {error:?} {client:?} {}", client.store_display());
+    assert!(!shown.contains("hunter2"), "{shown}");
+    let started = Instant::now();
+    assert!(client.mutex("job").wait(Wait::Never).lock().await.unwrap_err().is_unavailable());
+    assert!(started.elapsed() < millis(1_500));
+}
+
+#[tokio::test]
+async fn a_swallowed_reply_is_asked_for_again_and_leaves_nothing() {
+    let server = RedisServer::start();
+    let proxy = Proxy::before(&server);
+    let direct = client(server.url());
+    let through = Client::builder(proxy.url()).request_timeout(millis(200)).build().unwrap();
+    through.connect_now().await.unwrap();
+
+    proxy.swallow_next_replies(1);
+    let guard = within(through.mutex("job").ttl(millis(30_000)).lock()).await;
+    // Nothing more comes on that connection until it is closed: the call was given up, and asked
+    // again on a new one.
+    match guard {
+        Ok(guard) => assert_eq!(within(guard.release()).await, Released::Held),
+        Err(error) => panic!("{error}"),
+    }
+    assert!(is_free(&direct, "job").await);
+}
+
+#[tokio::test]
+async fn an_acquire_whose_future_is_dropped_on_the_way_is_taken_back() {
+    let server = RedisServer::start();
+    let proxy = Proxy::before(&server);
+    let direct = client(server.url());
+    let through = Client::builder(proxy.url()).request_timeout(millis(300)).build().unwrap();
+    through.connect_now().await.unwrap();
+    for held in ["request", "reply", "cut", "blackhole"] {
+        match held {
+            "request" => proxy.hold_requests(),
+            "reply" => proxy.hold_replies(),
+            "cut" => proxy.cut_after_requests(1),
+            _ => proxy.blackhole(),
+        }
+        let mutex = through.mutex("job").ttl(millis(60_000));
+        let dropped = tokio::time::timeout(millis(100), mutex.lock()).await;
+        let granted = matches!(dropped, Ok(Ok(_)));
+        assert_eq!(granted, held == "cut", "only a cut lets the client ask again: {dropped:?}");
+        drop(dropped);
+        proxy.heal();
+        // Well before the ttl.
+        until_free(&direct, "job", Duration::from_secs(15)).await;
+        within(async {
+            while !format!("{through:?}").contains("pending: 0") {
+                tokio::time::sleep(millis(5)).await;
+            }
+        })
+        .await;
+        assert!(is_free(&direct, "job").await, "{held}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_persistence_that_restarts_is_a_loss_at_the_first_answered_renewal() {
+    let server = RedisServer::start();
+    let client = client(server.url());
+    let guard = take(&client, "job", millis(3_000)).await;
+    let first = guard.fencing_token();
+    server.kill();
+    server.restart();
+    let reason = within(guard.lost()).await;
+    assert_eq!(reason, LossReason::Disappeared);
+    let next = within(client.mutex("job").lock()).await.unwrap();
+    assert!(next.fencing_token() > first);
+}
+
+#[tokio::test]
+async fn a_holder_and_a_waiter_ride_out_a_broken_connection() {
+    let server = RedisServer::start();
+    let proxy = Proxy::before(&server);
+    let through = client(proxy.url());
+    let direct = client(server.url());
+    let guard = take(&through, "held", millis(1_500)).await;
+    let blocker = take(&direct, "waited", millis(30_000)).await;
+    let mutex = through.mutex("waited");
+    let waiter = tokio::spawn(async move { mutex.lock().await });
+    proxy.refuse();
+    proxy.cut();
+    let seen = guard.deadline();
+    within(async {
+        while guard.state() != LeaseState::Suspect {
+            tokio::time::sleep(millis(2)).await;
+        }
+    })
+    .await;
+    proxy.accept();
+    within(guard.deadline_changed(seen)).await;
+    assert_eq!(guard.state(), LeaseState::Held);
+    assert_eq!(blocker.release().await, Released::Held);
+    let waited = within(waiter).await.unwrap().unwrap();
+    assert_eq!(waited.release().await, Released::Held);
+    assert_eq!(guard.release().await, Released::Held);
+}
+
+#[tokio::test]
+async fn a_script_cache_that_is_flushed_disturbs_no_verb() {
+    let server = RedisServer::start();
+    for dialect in ["native", "plain"] {
+        let client = Client::builder(server.url()).dialect(dialect).build().unwrap();
+        let flush = || server.cli(&["SCRIPT", "FLUSH"]);
+        flush();
+        let guard = take(&client, "job", millis(30_000)).await;
+        flush();
+        guard.renew(millis(30_000)).await.unwrap();
+        flush();
+        assert_eq!(guard.release().await, Released::Held);
+    }
+}
+
+#[tokio::test]
+async fn a_plain_key_that_never_expires_is_waited_for_and_told() {
+    let server = RedisServer::start();
+    server.cli(&["SET", "job", "somebody"]);
+    let client = Client::builder(server.url()).dialect("plain").build().unwrap();
+    let Ok(Attempt::Busy(busy)) = client.mutex("job").try_lock().await else {
+        panic!("it is held");
+    };
+    assert_eq!(busy.holder.remaining, None);
+    let error = client.mutex("job").wait(millis(300)).lock().await.unwrap_err();
+    assert!(error.is_wait_expired() && error.to_string().contains("never expires"), "{error}");
+    let mutex = client.mutex("job");
+    let waiter = tokio::spawn(async move { mutex.lock().await });
+    server.cli(&["DEL", "job"]);
+    let guard = within(waiter).await.unwrap().unwrap();
+    assert_eq!(guard.release().await, Released::Held);
+}
+
+#[tokio::test]
+async fn a_foreign_value_is_reported_and_left_alone() {
+    let server = RedisServer::start();
+    let client = client(server.url());
+    server.cli(&["RPUSH", "fencelock:job", "x"]);
+    let error = client.mutex("job").lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ForeignValue, "{error}");
+    assert!(error.to_string().contains("list"), "{error}");
+    assert!(matches!(client.inspect("job").await, Ok(Inspection::Foreign(_))));
+}
+
+#[tokio::test]
+async fn a_late_holder_does_not_free_the_next_ones_lock_on_every_store() {
+    let stores = Stores::new();
+    for client in &stores.clients {
+        let what = client.store_display();
+        let late = client.mutex("job").ttl(millis(60)).renewal(Renew::Manual);
+        let late = late.lock().await.unwrap();
+        within(late.lost()).await;
+        let next = within(client.mutex("job").lock()).await.unwrap();
+        assert_ne!(late.release().await, Released::Held, "{what}");
+        assert!(next.is_valid());
+        assert_eq!(next.release().await, Released::Held, "{what}");
+    }
+}
