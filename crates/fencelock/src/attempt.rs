@@ -39,18 +39,21 @@ pub(crate) async fn attempt(
     plan: &Plan,
     limit: Moment,
 ) -> Result<Tried, Error> {
-    context.check_open()?;
     context.keeper.start()?;
     let mut armed = Armed::new(context, plan.fresh_request());
     let mut pause = FIRST_PAUSE;
     loop {
+        if context.is_closed() {
+            // It was closed while this call waited.
+            context.check_open()?;
+        }
         let asked = armed.send(context.call_limit(limit)).await;
         match asked.result {
             Ok(reply) => return armed.answered(reply.answer, plan.renewal, asked.sent),
             Err(error) => {
                 let passing = error.is_passing();
                 let next = context.clock.now().saturating_add(pause);
-                if !passing || !armed.is_uncertain() || next >= limit || context.is_closed() {
+                if !passing || !armed.is_uncertain() || next >= limit {
                     return armed.failed(error, passing);
                 }
                 context.clock.sleep_until(next).await;

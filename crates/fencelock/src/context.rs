@@ -5,14 +5,15 @@ use std::{
     future::Future,
     panic::{self, AssertUnwindSafe},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use fencelock_core::{
-    ClockStep, Drift, LossReason, Moment, NotHeld, RenewalSchedule, Retain, StoreOffset, StoreTime,
+    Binding, ClockStep, Drift, LossReason, Moment, NotHeld, ProcessId, RenewalSchedule, Retain,
+    StoreOffset, StoreTime,
 };
 use fencelock_store::{Clock, Reply, Store, StoreError, StoreErrorKind, StoreResult};
 
@@ -55,6 +56,9 @@ pub(crate) struct Context {
     /// The lines of metadata that describe this process.
     pub(crate) own_metadata: String,
     pub(crate) process: u32,
+    /// This process as a store on the same machine sees it. Read when first needed, and once:
+    /// a look at `/proc` costs more than a lock.
+    this_process: OnceLock<Option<ProcessId>>,
     offset: Mutex<StoreOffset>,
     reached: AtomicBool,
     closed: AtomicBool,
@@ -82,6 +86,7 @@ impl Context {
             identity: Arc::from(identity),
             own_metadata: metadata::own(crate::process::host_name().as_deref(), process),
             process,
+            this_process: OnceLock::new(),
             offset: Mutex::new(StoreOffset::new()),
             reached: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -149,6 +154,12 @@ impl Context {
     /// Whether the store ever answered.
     pub(crate) fn was_reached(&self) -> bool {
         self.reached.load(Ordering::Relaxed)
+    }
+
+    /// What leases of this process are bound to.
+    pub(crate) fn own_binding(&self) -> Binding {
+        let this_process = self.this_process.get_or_init(crate::process::this_process);
+        this_process.map_or(Binding::Unbound, |process| Binding::Processes(vec![process]))
     }
 
     /// Marks the client as closed; false when it was.

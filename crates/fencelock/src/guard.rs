@@ -50,7 +50,6 @@ pub struct Guard {
 impl Guard {
     /// Puts a lease under the keeper's care. On an error the caller gives the lease back.
     pub(crate) fn new(context: Arc<Context>, cell: Arc<LeaseCell>) -> Result<Self, Error> {
-        context.check_open()?;
         let first = match cell.fixed.renewal {
             Renew::Auto => cell.fixed.since.saturating_add(cell.ttl().as_duration() / 3),
             Renew::Manual => cell.deadline(),

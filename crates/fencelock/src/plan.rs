@@ -5,10 +5,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fencelock_core::{AcquireRequest, Binding, Names, Token, Ttl, min_validity};
+use fencelock_core::{AcquireRequest, Names, Token, Ttl, min_validity};
 use fencelock_store::rt;
 
-use crate::{Error, ErrorKind, Mutex, Renew, context::Context, metadata, process};
+use crate::{Error, ErrorKind, Mutex, Renew, context::Context, metadata};
 
 /// One acquire, ready to be sent as often as needed: each attempt takes a fresh token.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ impl Plan {
         request.retain = context.settings.retain;
         request.floor = mutex.floor;
         if can.binding {
-            request.binding = mutex.binding.clone().unwrap_or_else(bound_to_this_process);
+            request.binding = mutex.binding.clone().unwrap_or_else(|| context.own_binding());
         }
         Ok(Self { request, renewal: mutex.renewal })
     }
@@ -85,11 +85,4 @@ pub(crate) fn checked_ttl(context: &Arc<Context>, span: Duration) -> Result<Ttl,
         return Err(Error::config(what));
     }
     Ok(ttl)
-}
-
-fn bound_to_this_process() -> Binding {
-    match process::this_process() {
-        Some(process) => Binding::Processes(vec![process]),
-        None => Binding::Unbound,
-    }
 }
