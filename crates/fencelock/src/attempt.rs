@@ -18,7 +18,7 @@ use fencelock_store::{Outcome, StoreError, rt};
 
 use crate::{
     Error, ErrorKind, Guard, Renew,
-    cell::{Fixed, Granted, LeaseCell},
+    cell::{Fixed, Granted, LeaseCell, Stray},
     context::{Asked, Context},
     keeper::{Copies, Job},
     plan::Plan,
@@ -148,6 +148,8 @@ impl<'a> Armed<'a> {
         if let Fence::Behind(_) = grant.fence {
             return Err(self.error(ErrorKind::Internal, "the fencing token was not written"));
         }
+        let until = self.last_by.saturating_add(request.ttl.into());
+        let stray = (self.copies > 1).then(|| Stray { copies: self.copies(), until });
         let fixed = Fixed {
             names: request.names.clone(),
             token: request.token,
@@ -157,6 +159,8 @@ impl<'a> Armed<'a> {
             bound: request.binding != fencelock_core::Binding::Unbound,
             since: sent,
             process: self.context.process,
+            metadata: request.metadata.clone(),
+            stray,
         };
         let granted = Granted { ttl: request.ttl, left: grant.remaining, sent, answered: now };
         let clock = self.context.clock.clone();

@@ -14,12 +14,16 @@ use std::{
 };
 
 use fencelock_core::{
-    Drift, FencingToken, Lease, LeaseState, LossReason, Moment, Names, ReleaseRequest,
+    Drift, FencingToken, Lease, LeaseState, LossReason, Metadata, Moment, Names, ReleaseRequest,
     RenewRequest, RenewalSchedule, Retain, Token, Ttl,
 };
 use fencelock_store::{Clock, rt};
 
-use crate::Renew;
+use crate::{
+    Renew,
+    keeper::Copies,
+    state::{decode, encode},
+};
 
 /// What of a lease never changes.
 pub(crate) struct Fixed {
@@ -34,6 +38,17 @@ pub(crate) struct Fixed {
     pub(crate) since: Moment,
     /// The process that was granted it.
     pub(crate) process: u32,
+    /// What the holder says of itself.
+    pub(crate) metadata: Metadata,
+    /// Copies of its request that may still arrive, and until when they matter.
+    pub(crate) stray: Option<Stray>,
+}
+
+/// Copies of a request whose answers were not seen, although another was granted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stray {
+    pub(crate) copies: Copies,
+    pub(crate) until: Moment,
 }
 
 /// What a grant said.
@@ -363,55 +378,5 @@ impl fmt::Debug for LeaseCell {
             .field("state", &self.state())
             .field("validity_left", &self.validity_left())
             .finish()
-    }
-}
-
-const REASONS: [LossReason; 8] = [
-    LossReason::Expired,
-    LossReason::Disappeared,
-    LossReason::ExpiredAtStore,
-    LossReason::Taken,
-    LossReason::Foreign,
-    LossReason::ClockStep,
-    LossReason::Closed,
-    LossReason::Forked,
-];
-
-fn encode(state: LeaseState) -> u8 {
-    match state {
-        LeaseState::Held => 0,
-        LeaseState::Suspect => 1,
-        LeaseState::Released => 2,
-        LeaseState::Lost(reason) => {
-            let index = REASONS.iter().position(|&known| known == reason).unwrap_or(0);
-            3 + u8::try_from(index).unwrap_or(0)
-        }
-        // A state that this file does not know yet must not pass for valid.
-        _ => 3,
-    }
-}
-
-fn decode(code: u8) -> LeaseState {
-    match code {
-        0 => LeaseState::Held,
-        1 => LeaseState::Suspect,
-        2 => LeaseState::Released,
-        other => {
-            let reason = REASONS.get(usize::from(other - 3)).copied();
-            LeaseState::Lost(reason.unwrap_or(LossReason::Expired))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_state_has_its_own_code() {
-        let states = [LeaseState::Held, LeaseState::Suspect, LeaseState::Released];
-        for state in states.into_iter().chain(REASONS.map(LeaseState::Lost)) {
-            assert_eq!(decode(encode(state)), state);
-        }
     }
 }

@@ -30,9 +30,12 @@ pub(crate) async fn leave(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Resu
         return Err(lost(reason));
     }
     let ttl = cell.ttl();
+    // From here on a renewal would only be told that the old token is worth nothing.
+    context.keeper.remove(cell);
     let ticket = if cell.fixed.bound {
         // A token that is bound to this process can't outlive it.
-        let request = exchange_request(context, &cell.fixed.names.clone(), cell.fixed.token, ttl)?;
+        let mut request = exchange_request(context, &cell.fixed.names, cell.fixed.token, ttl)?;
+        request.metadata = cell.fixed.metadata.clone();
         let (to, mut exchange) = (request.to, Exchange::new(context, request));
         let limit = context.call_limit(cell.deadline());
         let (grant, _) = exchange.run(limit).await.map_err(|why| match why {
@@ -48,7 +51,6 @@ pub(crate) async fn leave(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Resu
         renew_once(context, cell).await?;
         Ticket::new(cell.fixed.names.clone(), cell.fixed.token, ttl, cell.fixed.fencing_token)
     };
-    context.keeper.remove(cell);
     // Not a release: nothing is sent. The guard's drop finds that it is over.
     let _ending = cell.releasing();
     Ok(ticket)
@@ -91,7 +93,7 @@ pub(crate) async fn adopt(
     let ttl = checked_ttl(context, ticket.ttl().as_duration()).map_err(named)?;
     let mut request = exchange_request(context, ticket.names(), ticket.token(), ttl)?;
     request.floor = ticket.fencing_token();
-    let to = request.to;
+    let (to, own_metadata) = (request.to, request.metadata.clone());
     let mut exchange = Exchange::new(context, request);
     let limit = context.call_limit(Moment::NEVER);
     let (grant, sent) = exchange.run(limit).await.map_err(|why| match why {
@@ -113,6 +115,8 @@ pub(crate) async fn adopt(
         bound: false,
         since: sent,
         process: context.process,
+        metadata: own_metadata,
+        stray: None,
     };
     let granted = Granted { ttl, left: grant.remaining, sent, answered: now };
     let cell = Arc::new(LeaseCell::new(fixed, granted, drift, context.clock.clone()));

@@ -60,6 +60,7 @@ mod plan;
 mod process;
 mod release;
 mod run;
+mod state;
 mod ticket;
 mod url;
 mod waiting;

@@ -56,7 +56,9 @@ pub(crate) async fn release(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Re
     }
     let mut unfinished = Unfinished { context, job: Some(Job::of_lease(cell)) };
     let released = send(context, &cell.release_request()).await;
-    if released != Released::Unknown || context.is_closed() {
+    // Where released tokens are forgotten, a late copy of the acquire would be granted again.
+    let stray = cell.fixed.stray.is_some() && !context.remembers_tokens();
+    if (released != Released::Unknown && !stray) || context.is_closed() {
         unfinished.job = None;
     }
     match (released, lost) {
@@ -76,7 +78,7 @@ pub(crate) async fn send(context: &Context, request: &ReleaseRequest) -> Release
         let by = context.call_limit(end);
         let asked = context.ask(context.store.release(request, by)).await;
         let error = match asked.result {
-            Ok(reply) => return answer(context, request, reply.answer, unsure),
+            Ok(reply) => return answer(context, reply.answer, unsure),
             Err(error) => error,
         };
         unsure |= error.outcome() == Outcome::Unknown;
@@ -95,14 +97,8 @@ pub(crate) async fn send(context: &Context, request: &ReleaseRequest) -> Release
 
 /// What an answer means, when an earlier copy of the request may have been carried out: then
 /// "taken", and "expired" where the store does not remember released tokens, may be its own trace.
-fn answer(
-    context: &Context,
-    request: &ReleaseRequest,
-    answer: fencelock_core::Released,
-    unsure: bool,
-) -> Released {
-    let remembers =
-        context.store.capabilities().remembers_tokens && !request.retain.as_duration().is_zero();
+fn answer(context: &Context, answer: fencelock_core::Released, unsure: bool) -> Released {
+    let remembers = context.remembers_tokens();
     match answer {
         fencelock_core::Released::Held => Released::Held,
         fencelock_core::Released::Expired if unsure && !remembers => Released::Unknown,
@@ -139,5 +135,58 @@ pub(crate) fn release_in_background(context: &Arc<Context>, cell: &Arc<LeaseCell
     }
     if matches!(ending, Ending::WasHeld | Ending::Expired(_)) {
         context.keeper.push(Job::of_lease(cell));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fencelock_core::{
+        AcquireRequest, Acquired, InspectRequest, Inspection, Names, Retain, Ttl,
+    };
+    use fencelock_store::{Fault, FaultyStore, ManualClock, MemoryStore, Store, Verb};
+
+    use super::*;
+    use crate::{Client, context::Settings};
+
+    /// Goal: where released tokens are forgotten, a copy of the acquire that arrives after the
+    /// release leaves no orphan. Method: the reply of the first copy is lost, the second is
+    /// granted; after the release the first is carried out once more.
+    #[tokio::test]
+    async fn a_copy_that_arrives_after_the_release_is_given_back_where_tokens_are_forgotten() {
+        let clock = ManualClock::new();
+        let memory = MemoryStore::manual(clock.clone());
+        let faulty = FaultyStore::new(memory.clone());
+        let settings = Settings { retain: Retain::NOTHING, ..Settings::default() };
+        let store: Arc<dyn Store> = Arc::new(faulty.clone());
+        let client = Client::assemble(store, settings, None);
+        // Nothing was answered before: the first copy has no limit on the store's clock.
+        faulty.plan(Verb::Acquire, Fault::LostReply);
+        let mutex = client.mutex("job").ttl(Duration::from_secs(3_600));
+        let waiter = tokio::spawn(async move { mutex.wait(Duration::from_secs(9)).lock().await });
+        while !waiter.is_finished() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            clock.advance(Duration::from_millis(20));
+        }
+        let guard = waiter.await.expect("it ends").expect("the second copy is granted");
+        let (names, token) = (guard.names().clone(), guard.token());
+        assert_eq!(guard.release().await, Released::Held);
+
+        clock.advance(Duration::from_millis(1));
+        let mut late = AcquireRequest::new(names, token, Ttl::MAX);
+        late.retain = Retain::NOTHING;
+        let now = memory.store_now();
+        let answer = memory.with_table(|table| table.acquire(&late, now));
+        assert!(matches!(answer, Acquired::Granted(_)), "{answer:?}");
+        let request = InspectRequest::new(Names::first(&late.names).clone());
+        for _ in 0..5_000 {
+            let now = memory.store_now();
+            let seen = memory.with_table(|table| table.inspect(&request, now));
+            if matches!(seen, Inspection::Free { .. }) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            clock.advance(Duration::from_millis(100));
+        }
+        panic!("the late copy was not given back");
     }
 }

@@ -71,18 +71,16 @@ where
             .with_names(guard.names())
             .with_store(&guard.context().display)
     };
-    let result = match outcome {
-        Err(reason) => Err(error(reason)),
-        // Work that outlived its lease between two polls is no success.
-        Ok(output) => match guard.check_live() {
-            Ok(()) => Ok(output),
-            Err(error) => Err(error),
-        },
+    let output = match outcome {
+        Ok(output) => output,
+        // The drop of the guard gives back what the store may still have: nobody waits for that.
+        Err(reason) => return Err(error(reason)),
     };
-    let released = release::release(guard.context(), guard.cell()).await;
-    match (result, released) {
-        (Ok(_), Released::Taken) => Err(error(LossReason::Taken)),
-        (Ok(_), Released::Expired) => Err(error(LossReason::ExpiredAtStore)),
-        (result, _) => result,
+    // Work that outlived its lease between two polls is no success.
+    guard.check_live()?;
+    match release::release(guard.context(), guard.cell()).await {
+        Released::Taken => Err(error(LossReason::Taken)),
+        Released::Expired => Err(error(LossReason::ExpiredAtStore)),
+        Released::Held | Released::Unknown => Ok(output),
     }
 }

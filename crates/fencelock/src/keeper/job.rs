@@ -37,8 +37,12 @@ pub(crate) enum Copies {
 impl Job {
     /// Gives back what is known to have been granted.
     pub(crate) fn of_lease(cell: &LeaseCell) -> Self {
-        let give_up = cell.store_end();
-        Self { request: cell.release_request(), give_up, copies: Copies::None }
+        let end = cell.store_end();
+        let (copies, give_up) = match cell.fixed.stray {
+            None => (Copies::None, end),
+            Some(stray) => (stray.copies, end.max(stray.until)),
+        };
+        Self { request: cell.release_request(), give_up, copies }
     }
 
     /// Gives back what may have been granted, or may yet be.
@@ -94,8 +98,7 @@ impl Job {
             Copies::None => true,
             Copies::Some { count, deadline } => {
                 let freed = reply.answer == Released::Held;
-                let remembered = context.store.capabilities().remembers_tokens
-                    && !context.settings.retain.as_duration().is_zero();
+                let remembered = context.remembers_tokens();
                 // A freed lease was the only copy, or the store refuses the others from now on.
                 let only = freed && (count == 1 || remembered);
                 let refused = deadline.zip(reply.at).is_some_and(|(deadline, at)| at > deadline);

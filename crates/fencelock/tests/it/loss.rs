@@ -51,9 +51,9 @@ async fn validity_counts_from_the_sending_and_a_late_answer_is_not_taken() {
     assert_eq!(error.kind(), fencelock::ErrorKind::TooLate, "{error}");
     until("it is given back", || !world.is_held("job")).await;
 
-    // With 100 ms more it is taken, and ends when the first would have.
+    // With 100 ms more it is taken, for what is left.
     world.faulty.plan(Verb::Acquire, Fault::HoldReply);
-    let mutex = world.mutex("job").ttl(secs(1));
+    let mutex = world.mutex("job").ttl(secs(1)).renewal(Renew::Manual);
     let attempt = tokio::spawn(async move { mutex.try_lock().await });
     until("it is granted at the store", || world.is_held("job")).await;
     world.clock.advance(millis(800));
