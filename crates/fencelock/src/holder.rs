@@ -10,6 +10,7 @@ use std::{
 };
 
 use fencelock_core::{FencingToken, ForeignKind, Holder, LockName};
+use fencelock_store::rt;
 use sha2::{Digest as _, Sha256};
 
 use crate::{error::rounded, metadata};
@@ -80,7 +81,8 @@ impl fmt::Display for HolderView {
             (None, Some(pid)) => write!(f, "{space}process {pid}")?,
             (None, None) => {}
         }
-        if let Some(age) = self.since.and_then(|since| since.elapsed().ok()) {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_micros(rt::wall_now().as_micros());
+        if let Some(age) = self.since.and_then(|since| now.duration_since(since).ok()) {
             write!(f, " for {}", rounded(age))?;
         }
         match self.remaining {

@@ -22,7 +22,7 @@ use std::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use fencelock_core::{LeaseState, LossReason, Moment, RenewalSchedule};
@@ -239,15 +239,14 @@ impl Keeper {
     /// No client is left: flushes what is pending, for at most so long, and lets the thread end
     /// when the last guard is gone.
     pub(crate) fn clients_gone(&self, limit: Duration) {
-        let end = Instant::now().checked_add(limit);
+        let end = rt::monotonic_now().saturating_add(limit);
         let mut state = self.state();
         state.clients_gone = true;
         if state.running {
             self.wake.notify_one();
         }
         while state.pending > 0 {
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            let left = left.unwrap_or(limit);
+            let left = end.saturating_since(rt::monotonic_now());
             if left.is_zero() {
                 break;
             }
