@@ -128,7 +128,7 @@ impl Minder {
     }
 
     /// Its process.
-    pub(super) fn pid(&self) -> Pid {
+    pub(crate) fn pid(&self) -> Pid {
         self.pid
     }
 
