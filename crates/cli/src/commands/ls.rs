@@ -1,0 +1,36 @@
+//! `ls`: the locks that are held.
+
+use fencelock::{HolderView, Inspection, LockName};
+
+use crate::args::Ls;
+use crate::context::{self, Context};
+use crate::failure::Failure;
+use crate::names;
+use crate::view::{self, Record};
+
+pub(super) fn execute(arguments: &Ls) -> Result<u8, Failure> {
+    let context = Context::load(arguments)?;
+    let prefix = names::prefix(arguments.prefix.as_deref(), arguments.name.spelling())?;
+    let client = context.store.open()?;
+    context::block_on(async {
+        let dialect = client.capabilities().dialect;
+        let seen = client.list(&prefix).await;
+        context::close(client).await;
+        let held: Vec<(LockName, HolderView)> = seen
+            .map_err(|error| Failure::of_library(&error))?
+            .into_iter()
+            .filter_map(|(name, seen)| match seen {
+                Inspection::Held(holder) => Some((name, holder)),
+                _ => None,
+            })
+            .collect();
+        if context.settings.json {
+            let lines =
+                held.iter().map(|(name, holder)| Record::held(name, holder, dialect).to_line());
+            view::print(&lines.collect::<String>())?;
+        } else {
+            view::print(&view::list(&held))?;
+        }
+        Ok(0)
+    })
+}

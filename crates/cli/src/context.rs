@@ -1,0 +1,70 @@
+//! What every command that talks to a store begins with: settings, standard error, the store.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencelock::Client;
+
+use crate::args::Flags;
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::settings::{Layer, Settings};
+use crate::store::Store;
+
+/// The surroundings of one command.
+#[derive(Debug)]
+pub(crate) struct Context {
+    /// What is set.
+    pub(crate) settings: Settings,
+    /// Standard error.
+    pub(crate) console: Arc<Console>,
+    /// Where the locks are.
+    pub(crate) store: Store,
+}
+
+impl Context {
+    /// Reads everything that is set and chooses the store. Nothing is sent anywhere.
+    ///
+    /// # Errors
+    /// Something that is set is wrong.
+    pub(crate) fn load(flags: &dyn Flags) -> Result<Self, Failure> {
+        let mut layer = Layer::default();
+        flags.add_to(&mut layer);
+        let settings = Settings::load(layer)?;
+        let console = Arc::new(Console::new(settings.level));
+        let store = Store::choose(&settings)?;
+        Ok(Self { settings, console, store })
+    }
+
+    /// The ttl that was set, or the default.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.settings.ttl.as_ref().map_or(TTL_DEFAULT, |ttl| ttl.value)
+    }
+}
+
+/// Runs a command's I/O to its end, on this thread.
+///
+/// # Errors
+/// What the command says; also when the system gives no event loop.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::internal(format!("no event loop: {error}")))?;
+    let end = runtime.block_on(work);
+    // A step of a store that hangs must not keep the process.
+    runtime.shutdown_background();
+    end
+}
+
+/// Lets the client give back what it still holds, for a limited time.
+pub(crate) async fn close(client: Client) {
+    // Longer than that nobody waits for a store that does not answer: leases end by themselves.
+    let _ = tokio::time::timeout(CLOSE_WITHIN, client.close()).await;
+}
+
+/// The lease when nobody says otherwise: long enough for a store to be restarted under it.
+pub(crate) const TTL_DEFAULT: Duration = Duration::from_secs(30);
+/// From the contract: a release is tried for at most two seconds.
+pub(crate) const CLOSE_WITHIN: Duration = Duration::from_secs(2);

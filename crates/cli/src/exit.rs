@@ -1,0 +1,103 @@
+//! The exit codes: one enum, one table. Scripts depend on them; the help text and the man page are
+//! made from [`TABLE`], and a test compares it with what is observed.
+
+use fencelock::ErrorKind;
+
+/// A code that `fencelock` itself exits with. A command's own code is passed through unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// `show`: nobody holds the lock.
+    Free = 1,
+    /// A flag, value or name is wrong, or the store can't do what was asked.
+    Usage = 64,
+    /// The store can't be reached, is full, or what it did is unknown.
+    Unavailable = 69,
+    /// A fault of fencelock or of the system under it.
+    Internal = 70,
+    /// Somebody else holds the lock.
+    Busy = 75,
+    /// The store does not let us in.
+    Denied = 77,
+    /// An environment variable or a configuration file is wrong.
+    Config = 78,
+    /// The lock was lost.
+    Lost = 79,
+    /// The command is there but can't be executed.
+    NotExecutable = 126,
+    /// There is no such command.
+    NotFound = 127,
+}
+
+impl Exit {
+    /// The number.
+    pub(crate) const fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+/// The code for a failure of the library.
+///
+/// Every kind that this program knows has its own line; one that a later library adds is internal
+/// until somebody decides otherwise here.
+pub(crate) fn of_kind(kind: ErrorKind) -> Exit {
+    match kind {
+        ErrorKind::WaitExpired | ErrorKind::AlreadyHeld | ErrorKind::ForeignValue => Exit::Busy,
+        ErrorKind::Lost => Exit::Lost,
+        ErrorKind::Unavailable | ErrorKind::Full | ErrorKind::TooLate | ErrorKind::Unknown => {
+            Exit::Unavailable
+        }
+        ErrorKind::Denied => Exit::Denied,
+        ErrorKind::Unsupported | ErrorKind::Config => Exit::Usage,
+        _ => Exit::Internal,
+    }
+}
+
+/// What each code means, in the order of the help text.
+pub(crate) const TABLE: &[(&str, &str)] = &[
+    ("0..255", "the command's own code, when run started it and did not stop it"),
+    ("128+n", "the command was ended by signal n, or run or acquire was while it waited"),
+    ("1", "show: nobody holds the lock"),
+    ("64", "a flag, value or name is wrong, or the store can't do that"),
+    ("69", "the store can't be reached or has no room, or what it did is unknown"),
+    ("70", "internal fault, or the output could not be written"),
+    ("75", "the lock is busy: not to be had within --wait (-E changes this code)"),
+    ("77", "the store denies access (password, user, rights)"),
+    ("78", "an environment variable or a configuration file is wrong"),
+    ("79", "the lock was lost: the command was stopped, or the token holds nothing"),
+    ("126", "the command is there but can't be executed"),
+    ("127", "there is no such command"),
+];
+
+/// The table as text.
+pub(crate) fn table() -> String {
+    let mut text = String::from("Exit codes:\n");
+    for (code, meaning) in TABLE {
+        text.push_str(&format!("  {code:<7} {meaning}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_of_the_enum_is_in_the_table() {
+        for exit in [
+            Exit::Free,
+            Exit::Usage,
+            Exit::Unavailable,
+            Exit::Internal,
+            Exit::Busy,
+            Exit::Denied,
+            Exit::Config,
+            Exit::Lost,
+            Exit::NotExecutable,
+            Exit::NotFound,
+        ] {
+            let code = exit.code().to_string();
+            assert!(TABLE.iter().any(|(listed, _)| *listed == code), "{exit:?}");
+        }
+    }
+}

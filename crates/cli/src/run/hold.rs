@@ -1,0 +1,299 @@
+//! The course of `run`, from the command line to the exit code.
+
+use std::cell::Cell;
+use std::error::Error as _;
+use std::process::Command;
+
+use fencelock::{Client, Guard, Names, Released};
+use rustix::process::Signal;
+use tokio::sync::watch;
+
+use super::binding;
+use super::environment::{self, Told};
+use super::lease::{Lease, instant};
+use super::lookup;
+use super::timing::Timing;
+use crate::args::Run;
+use crate::child::{
+    Controls, Minder, Notice, Outcome, Signals, SpawnError, Status, StopReason, die_of, spawn,
+    supervise,
+};
+use crate::context::{self, CLOSE_WITHIN, Context};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::names;
+use crate::settings::OnLost;
+use crate::view::{HolderRecord, Record, millis, rfc3339};
+use crate::waiting;
+
+/// Runs the command under the lock; the answer is the exit code.
+///
+/// # Errors
+/// The command did not run, or was stopped, or may have run without the lock.
+pub(crate) fn execute(arguments: &Run) -> Result<u8, Failure> {
+    let context = Context::load(arguments)?;
+    let names = names::parse_all(&arguments.names, arguments.name.spelling())?;
+    let timing = Timing::of(&context.settings)?;
+    let program = arguments.command.first().cloned().unwrap_or_default();
+    lookup::check(&program)?;
+    let client = context.store.open()?;
+    // Both need to be alone in the process; the client's threads come with its first use.
+    let mut minder = Minder::fork().map_err(|error| no_protection(&error))?;
+    let signals = Signals::install().map_err(|error| no_protection(&error))?;
+    let typed = Cell::new(None);
+    let end = context::block_on(async {
+        let holding = Holding {
+            context: &context,
+            arguments,
+            names: &names,
+            timing,
+            client: &client,
+            store: client.store_display(),
+            typed: &typed,
+        };
+        let end = holding.hold(&mut minder, &signals).await;
+        context::close(client).await;
+        end
+    });
+    drop(minder);
+    if let Some(signal) = typed.get() {
+        // Whatever had to be said has been said: see `conclude`.
+        die_of(signal);
+    }
+    end
+}
+
+/// One command under one lock.
+struct Holding<'a> {
+    context: &'a Context,
+    arguments: &'a Run,
+    names: &'a Names,
+    timing: Timing,
+    client: &'a Client,
+    store: String,
+    /// The signal that was typed at the terminal and ended the command.
+    typed: &'a Cell<Option<Signal>>,
+}
+
+impl Holding<'_> {
+    async fn hold(&self, minder: &mut Minder, signals: &Signals) -> Result<u8, Failure> {
+        let mut mutex =
+            self.client.mutexes(self.names).ttl(self.timing.ttl).bind(binding::of(minder));
+        for pair in &self.context.settings.meta {
+            let (key, value) = &pair.value;
+            mutex = mutex.metadata(key, value);
+        }
+        let guard = waiting::acquire(self.context, mutex, self.names, &self.store, signals).await?;
+        if let Err(failure) = self.may_start(&guard, signals).await {
+            let _ = tokio::time::timeout(CLOSE_WITHIN, guard.release()).await;
+            return Err(failure);
+        }
+        self.tell_grant(&guard);
+        self.run(guard, minder, signals).await
+    }
+
+    /// Whether the command may still be started: nobody has asked for the end, and the lease has room
+    /// for the command to die in.
+    async fn may_start(&self, guard: &Guard, signals: &Signals) -> Result<(), Failure> {
+        match signals.pending() {
+            Ok(None) => {}
+            Ok(Some(signal)) => {
+                let console = &self.context.console;
+                return Err(waiting::interrupted(console, self.names, Ok(signal)));
+            }
+            Err(error) => return Err(no_protection(&error)),
+        }
+        let clock = self.client.clock();
+        if self.timing.term_at(guard.deadline()) > clock.now() {
+            return Ok(());
+        }
+        // The grant was slow to arrive. A fresh lease is as good.
+        guard.renew(self.timing.ttl).await.map_err(|error| Failure::of_library(&error))?;
+        if self.timing.term_at(guard.deadline()) > clock.now() {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Exit::Unavailable,
+            format!(
+                "{} in {} is answered too slowly for this ttl: the command was not started; use a \
+                 longer --ttl",
+                waiting::shown(self.names),
+                self.store
+            ),
+        ))
+    }
+
+    async fn run(
+        &self,
+        guard: Guard,
+        minder: &mut Minder,
+        signals: &Signals,
+    ) -> Result<u8, Failure> {
+        let what = waiting::shown(self.names);
+        let clock = self.client.clock();
+        let on_lost = self.context.settings.on_lost;
+        let first = match on_lost {
+            OnLost::Term => Some(instant(&clock, self.timing.kill_at(guard.deadline()))),
+            OnLost::Ignore => None,
+        };
+        let child = match spawn(self.command(&guard), minder, first) {
+            Ok(child) => child,
+            Err(error) => {
+                let _ = tokio::time::timeout(CLOSE_WITHIN, guard.release()).await;
+                return Err(not_started(&error));
+            }
+        };
+        let (kill_at, kill_at_seen) = watch::channel(first);
+        let (stop, stop_seen) = watch::channel(None);
+        let console = &self.context.console;
+        let lease = Lease {
+            guard: &guard,
+            clock,
+            timing: self.timing,
+            on_lost,
+            console,
+            what: &what,
+            store: &self.store,
+            kill_at,
+            stop,
+            lost: Cell::new(false),
+        };
+        let still_valid = || on_lost == OnLost::Ignore || guard.is_valid();
+        let notice = |notice: Notice| console.error(&format!("{what}: {notice}"));
+        let controls = Controls {
+            kill_at: kill_at_seen,
+            stop: stop_seen,
+            still_valid: &still_valid,
+            notice: &notice,
+            left_behind_grace: self.timing.grace,
+        };
+        let outcome = tokio::select! {
+            outcome = supervise(child, minder, signals, controls) => outcome,
+            () = lease.follow() => unreachable!("a lease is followed until the command ends"),
+        };
+        let was_lost = lease.lost.get();
+        drop(lease);
+        let outcome = outcome.map_err(|error| {
+            Failure::internal(format!("the command can't be watched and was killed: {error}"))
+        });
+        let released = self.release(guard).await;
+        let outcome = outcome?;
+        self.typed.set(outcome.typed);
+        self.conclude(&outcome, was_lost, released)
+    }
+
+    /// The command with its environment.
+    fn command(&self, guard: &Guard) -> Command {
+        let mut words = self.arguments.command.iter();
+        let mut command = Command::new(words.next().cloned().unwrap_or_default());
+        command.args(words);
+        let export = self.context.settings.export_token;
+        let told = Told {
+            names: self.names,
+            spelling: self.arguments.name.spelling(),
+            fencing_token: guard.fencing_token().map(|token| token.as_u64()),
+            validity_left: guard.validity_left(),
+            store: self.context.store.url_for_the_command(),
+            token: export.then(|| guard.token().reveal()),
+        };
+        environment::set(&mut command, &told);
+        command
+    }
+
+    fn tell_grant(&self, guard: &Guard) {
+        let fencing_token = guard.fencing_token().map(|token| token.as_u64());
+        let console = &self.context.console;
+        console.detail(|| {
+            let fencing = fencing_token.map_or("without a fencing token".to_owned(), |token| {
+                format!("with fencing token {token}")
+            });
+            let left = crate::span::show(guard.validity_left());
+            format!(
+                "took {} {fencing}, valid for {left} [{}]",
+                waiting::shown(self.names),
+                self.store
+            )
+        });
+        if !self.context.settings.json {
+            return;
+        }
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        for name in self.names {
+            let record = Record {
+                token_hash: Some(Some(guard.token_hash())),
+                fencing_token,
+                ttl_ms: Some(millis(self.timing.ttl)),
+                validity_ms: Some(millis(guard.validity_left())),
+                holder: Some(HolderRecord {
+                    host: Some(host.clone()),
+                    pid: Some(std::process::id()),
+                    label: None,
+                    since: Some(rfc3339(std::time::SystemTime::now())),
+                }),
+                meta: self.context.settings.meta.iter().map(|pair| pair.value.clone()).collect(),
+                ..Record::new(name, self.client.capabilities().dialect)
+            };
+            console.raw_line(record.to_line().trim_end());
+        }
+    }
+
+    async fn release(&self, guard: Guard) -> Released {
+        let released = tokio::time::timeout(CLOSE_WITHIN, guard.release()).await;
+        let released = released.unwrap_or(Released::Unknown);
+        self.context.console.detail(|| {
+            format!("gave {} back: {released:?} [{}]", waiting::shown(self.names), self.store)
+        });
+        released
+    }
+
+    /// The exit code, with a word about everything that is not as it should be.
+    fn conclude(&self, outcome: &Outcome, lost: bool, released: Released) -> Result<u8, Failure> {
+        let what = waiting::shown(self.names);
+        let store = &self.store;
+        match outcome.stopped_by_us {
+            // Not the lock's fault, and not the command's.
+            Some(StopReason::MinderDied) => return Err(Failure::silent(Exit::Internal.code())),
+            Some(_) => return Err(Failure::silent(Exit::Lost.code())),
+            None => {}
+        }
+        let own = outcome.status.exit_code();
+        if lost {
+            let code = if outcome.status == Status::Code(0) { Exit::Lost.code() } else { own };
+            return Err(Failure::silent(code));
+        }
+        let ended = match released {
+            Released::Held => return Ok(own),
+            Released::Expired => "it had ended before the command did",
+            Released::Taken => "somebody else got it before the command ended",
+            _ => {
+                self.context.console.notice(&format!(
+                    "whether {what} was given back is unknown: {store} did not answer; it is free after \
+                     its ttl, {}",
+                    crate::span::show(self.timing.ttl)
+                ));
+                return Ok(own);
+            }
+        };
+        let message = format!(
+            "{what} in {store} was lost: {ended}; the command may not have been alone (use the fencing \
+             token)"
+        );
+        self.context.console.error(&message);
+        let code = if outcome.status == Status::Code(0) { Exit::Lost.code() } else { own };
+        Err(Failure::silent(code))
+    }
+}
+
+fn no_protection(error: &std::io::Error) -> Failure {
+    Failure::internal(format!("the command can't be protected and was not started: {error}"))
+}
+
+fn not_started(error: &SpawnError) -> Failure {
+    let cause = error.source().map(|source| format!(" ({source})")).unwrap_or_default();
+    let exit = match error.exit_code() {
+        127 => Exit::NotFound,
+        126 => Exit::NotExecutable,
+        _ => Exit::Internal,
+    };
+    Failure::new(exit, format!("{error}{cause}"))
+}

@@ -1,0 +1,198 @@
+//! Reads the value of each setting. An error is a sentence without its subject: the place where the
+//! value stands is put in front.
+
+use std::time::Duration;
+
+use super::key::nearest;
+use crate::redact::redact;
+use crate::span;
+
+/// A wire format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// Our own.
+    Native,
+    /// A string taken by `SET NX PX`, shared with many libraries.
+    Plain,
+}
+
+impl Dialect {
+    /// Its name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Dialect::Native => "native",
+            Dialect::Plain => "plain",
+        }
+    }
+}
+
+/// What happens to the command when the lock is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnLost {
+    /// It is stopped before anybody else can hold the lock.
+    Term,
+    /// It runs on.
+    Ignore,
+}
+
+pub(super) fn store(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Err(format!("is empty, {STORES}"));
+    }
+    // The path of a file may have a space in it, so only a second scheme makes it two.
+    if text.split_whitespace().skip(1).any(|word| SCHEMES.contains(&scheme_of(word).as_str())) {
+        return Err("names more than one store, which this version can't use".to_owned());
+    }
+    let scheme = scheme_of(text);
+    if scheme == "rediss" {
+        return Err(
+            "asks for TLS (rediss:), which this version can't do: use redis:// over a trusted \
+                    network or a tunnel"
+                .to_owned(),
+        );
+    }
+    if !SCHEMES.contains(&scheme.as_str()) {
+        let shown = redact(text);
+        let shown = shown.escape_debug();
+        return Err(match nearest(&scheme, SCHEMES.iter().copied()) {
+            Some(near) if !scheme.is_empty() => {
+                format!("`{shown}` has a scheme nobody knows, did you mean `{near}:`? ({STORES})")
+            }
+            _ => format!("`{shown}` is not the URL of a store, {STORES}"),
+        });
+    }
+    Ok(text.to_owned())
+}
+
+fn scheme_of(url: &str) -> String {
+    url.split_once(':').map_or(String::new(), |(scheme, _)| scheme.to_ascii_lowercase())
+}
+
+pub(super) fn path(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        Err("is empty, give the path of a file".to_owned())
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
+pub(super) fn dialect(text: &str) -> Result<Dialect, String> {
+    match text {
+        "native" => Ok(Dialect::Native),
+        "plain" => Ok(Dialect::Plain),
+        other => Err(unknown(other, &["native", "plain"])),
+    }
+}
+
+pub(super) fn on_lost(text: &str) -> Result<OnLost, String> {
+    match text {
+        "term" => Ok(OnLost::Term),
+        "ignore" => Ok(OnLost::Ignore),
+        other => Err(unknown(other, &["term", "ignore"])),
+    }
+}
+
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "true" | "yes" | "on" => Ok(true),
+        "0" | "false" | "no" | "off" => Ok(false),
+        other => Err(unknown(other, &["true", "false"])),
+    }
+}
+
+pub(super) fn code(text: &str) -> Result<u8, String> {
+    if text.bytes().all(|byte| byte.is_ascii_digit())
+        && let Ok(code) = text.parse()
+    {
+        return Ok(code);
+    }
+    Err(format!("`{}` is not an exit code, write a number from 0 to 255", text.escape_debug()))
+}
+
+pub(super) fn ttl(text: &str) -> Result<Duration, String> {
+    let span = span::parse(text)?;
+    match fencelock::Ttl::new(span) {
+        Ok(_) => Ok(span),
+        Err(_) => Err(format!("is between 10ms and 24h, not {}", text.escape_debug())),
+    }
+}
+
+/// One `KEY=VALUE`.
+pub(super) fn meta(text: &str) -> Result<(String, String), String> {
+    let shown = text.escape_debug();
+    let Some((key, value)) = text.split_once('=') else {
+        return Err(format!("`{shown}` has no `=`, write KEY=VALUE"));
+    };
+    if key.is_empty() {
+        return Err(format!("`{shown}` has no key, write KEY=VALUE"));
+    }
+    if key.starts_with('!') {
+        return Err(format!("`{shown}`: keys that begin with `!` are fencelock's own"));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(format!("`{shown}` has a control character"));
+    }
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+fn unknown(text: &str, known: &[&str]) -> String {
+    let list = known.join("`, `");
+    match nearest(text, known.iter().copied()) {
+        Some(near) if strsim::jaro_winkler(text, near) > LIKE => {
+            format!(
+                "does not know `{}`, did you mean `{near}`? (one of `{list}`)",
+                text.escape_debug()
+            )
+        }
+        _ => format!("does not know `{}`, write one of `{list}`", text.escape_debug()),
+    }
+}
+
+/// From here on a suggestion helps more than it confuses.
+const LIKE: f64 = 0.6;
+const SCHEMES: &[&str] = &["redis", "redis+unix", "unix", "sqlite", "memory"];
+const STORES: &str = "write `redis://HOST:PORT`, `redis+unix:///PATH` or `sqlite:/PATH`";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_store_is_shown_without_its_password() {
+        let sentence = store("rediss-x://me:s3cret@host").expect_err("an unknown scheme");
+        assert!(sentence.contains("redis:") && !sentence.contains("s3cret"), "{sentence}");
+        for text in ["", "localhost", "/tmp/x.db", "redis://a redis://b", "http://x"] {
+            assert!(store(text).is_err(), "{text}");
+        }
+        for text in ["redis://a", "REDIS://a", "sqlite:/a b/c.db", "memory:"] {
+            assert!(store(text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_exit_code_is_a_byte() {
+        assert_eq!(code("0"), Ok(0));
+        assert_eq!(code("255"), Ok(255));
+        for text in ["", "256", "-1", "+1", " 1", "0x1"] {
+            assert!(code(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn metadata_has_a_key_of_its_own() {
+        assert_eq!(meta("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert_eq!(meta("a="), Ok(("a".to_owned(), String::new())));
+        for text in ["", "a", "=b", "!pid=1", "a=\n"] {
+            assert!(meta(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_ttl_has_limits() {
+        for text in ["0s", "9ms", "86400001ms", "25h", "2d"] {
+            assert!(ttl(text).is_err(), "{text}");
+        }
+        assert!(ttl("10ms").is_ok());
+        assert!(ttl("24h").is_ok());
+    }
+}

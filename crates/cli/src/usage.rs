@@ -1,0 +1,72 @@
+//! Turns what the argument parser complains about into one sentence, with the nearest valid option.
+
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+
+use crate::failure::Failure;
+use crate::settings::nearest;
+
+/// The failure for a command line that can't be read.
+///
+/// `arguments` are those of this process: they tell which command's options to compare with.
+pub(crate) fn failure(error: &Error, command: &clap::Command, arguments: &[String]) -> Failure {
+    let subcommand = arguments.iter().skip(1).find_map(|word| command.find_subcommand(word));
+    let scope = subcommand.unwrap_or(command);
+    let help = match subcommand {
+        Some(subcommand) => format!("see `fencelock {} --help`", subcommand.get_name()),
+        None => "see `fencelock --help`".to_owned(),
+    };
+    let sentence = match error.kind() {
+        ErrorKind::UnknownArgument => unknown_argument(error, scope),
+        ErrorKind::InvalidSubcommand => unknown_command(error, command),
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            "what shall be done? give a command, for instance `run`".to_owned()
+        }
+        _ => first_sentence(error),
+    };
+    Failure::usage(format!("{sentence}; {help}"))
+}
+
+fn unknown_argument(error: &Error, scope: &clap::Command) -> String {
+    let written = context(error, ContextKind::InvalidArg).unwrap_or_default();
+    let option = written.split('=').next().unwrap_or_default();
+    if !option.starts_with('-') {
+        return match scope.get_name() {
+            "run" => format!("unexpected argument `{option}`: the command comes after `--`"),
+            _ => format!("unexpected argument `{option}`"),
+        };
+    }
+    let known: Vec<String> = scope
+        .get_arguments()
+        .filter_map(|argument| argument.get_long())
+        .map(str::to_owned)
+        .collect();
+    let bare = option.trim_start_matches('-');
+    match nearest(bare, known.iter().map(String::as_str)) {
+        Some(near) => format!("there is no option `{option}` here, the nearest is `--{near}`"),
+        None => format!("there is no option `{option}` here"),
+    }
+}
+
+fn unknown_command(error: &Error, command: &clap::Command) -> String {
+    let written = context(error, ContextKind::InvalidSubcommand).unwrap_or_default();
+    match nearest(&written, command.get_subcommands().map(clap::Command::get_name)) {
+        Some(near) => format!("there is no command `{written}`, the nearest is `{near}`"),
+        None => format!("there is no command `{written}`"),
+    }
+}
+
+fn context(error: &Error, kind: ContextKind) -> Option<String> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text.clone()),
+        ContextValue::Strings(texts) => Some(texts.join(", ")),
+        _ => None,
+    }
+}
+
+/// The parser's own words, without usage and hints.
+fn first_sentence(error: &Error) -> String {
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let lines: Vec<&str> = text.lines().take_while(|line| !line.trim().is_empty()).collect();
+    lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+}

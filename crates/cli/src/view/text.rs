@@ -1,0 +1,95 @@
+//! Locks as people read them.
+
+use fencelock::{HolderView, LockName};
+
+use super::record::rfc3339;
+use crate::console::clean;
+use crate::span;
+
+/// Everything about one lock that is held, a line for each part.
+pub(crate) fn show(name: &LockName, holder: &HolderView, dialect: &str, store: &str) -> String {
+    let mut lines = vec![("lock", name.to_string()), ("holder", who(holder))];
+    if let Some(since) = holder.since {
+        let age = since.elapsed().map(|age| format!(" ({} ago)", span::show(age)));
+        lines.push(("since", format!("{}{}", rfc3339(since), age.unwrap_or_default())));
+    }
+    lines.push(("lease left", left(holder)));
+    if let Some(token) = holder.fencing_token {
+        lines.push(("fencing token", token.as_u64().to_string()));
+    }
+    if let Some(hash) = &holder.token_hash {
+        lines.push(("token hash", hash.clone()));
+    }
+    for (key, value) in &holder.metadata {
+        lines.push(("meta", format!("{}={}", clean(key), clean(value))));
+    }
+    lines.push(("dialect", dialect.to_owned()));
+    lines.push(("store", store.to_owned()));
+    lines.iter().map(|(title, value)| format!("{title:<14} {value}\n")).collect()
+}
+
+/// A line for each lock, in columns.
+pub(crate) fn list(locks: &[(LockName, HolderView)]) -> String {
+    let rows: Vec<[String; 4]> = locks
+        .iter()
+        .map(|(name, holder)| {
+            let fencing =
+                holder.fencing_token.map_or("-".to_owned(), |token| token.as_u64().to_string());
+            [name.to_string(), left(holder), fencing, who(holder)]
+        })
+        .collect();
+    let mut widths = [0; 4];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for row in &rows {
+        for (column, cell) in row.iter().enumerate() {
+            if column + 1 == row.len() {
+                text.push_str(cell);
+            } else {
+                text.push_str(&format!("{cell:<width$}  ", width = widths[column]));
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The holder in a few words.
+pub(crate) fn who(holder: &HolderView) -> String {
+    let process = holder.pid.map(|pid| format!("process {pid}"));
+    let host = holder.host.as_ref().map(|host| format!("on {}", clean(host)));
+    let label = holder.label.as_ref().map(|label| format!("({})", clean(label)));
+    let known: Vec<String> = [process, host, label].into_iter().flatten().collect();
+    if known.is_empty() {
+        "unknown (it says nothing of itself)".to_owned()
+    } else {
+        known.join(" ")
+    }
+}
+
+fn left(holder: &HolderView) -> String {
+    holder.remaining.map_or("never ends".to_owned(), span::show)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_cannot_write_to_the_terminal() {
+        let mut holder = HolderView::default();
+        holder.host = Some("h\u{1b}[2J".to_owned());
+        holder.label = Some("l\n\rlock  other".to_owned());
+        holder.metadata.insert("k\u{9b}".to_owned(), "v\u{202e}".to_owned());
+        let text = show(&LockName::new("a\nb").expect("a name"), &holder, "native", "memory:");
+        assert!(
+            text.chars().all(|character| character == '\n' || !character.is_control()),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 6, "{text}");
+    }
+}
