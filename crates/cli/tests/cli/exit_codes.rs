@@ -1,0 +1,196 @@
+//! The table of exit codes, line by line, against what is observed.
+
+use std::os::unix::fs::PermissionsExt;
+
+use fencelock_testkit::process::Signal;
+use fencelock_testkit::{RedisServer, eventually};
+
+use crate::support::{Bench, LIMIT, finish, wait_for_stderr};
+
+#[test]
+fn a_commands_own_code_comes_back() {
+    let bench = Bench::new();
+    for code in [0, 1, 2, 7, 42, 64, 75, 79, 125, 126, 127, 255] {
+        let ended = bench.run(["run", "x", "--", "sh", "-c", &format!("exit {code}")]);
+        assert_eq!((ended.code, ended.stderr.as_str()), (code, ""));
+    }
+}
+
+#[test]
+fn a_command_killed_by_a_signal_gives_128_and_the_signal() {
+    let bench = Bench::new();
+    for (signal, code) in [("TERM", 143), ("KILL", 137), ("SEGV", 139), ("HUP", 129)] {
+        let ended = bench.run(["run", "x", "--", "sh", "-c", &format!("kill -{signal} $$")]);
+        assert_eq!(ended.code, code, "{ended:?}");
+    }
+}
+
+#[test]
+fn a_signal_while_waiting_gives_128_and_the_signal_and_leaves_nothing() {
+    let bench = Bench::new();
+    let holder = bench.hold(&["job"]);
+    let signals = [
+        (Signal::HUP, 129),
+        (Signal::INT, 130),
+        (Signal::QUIT, 131),
+        (Signal::USR1, 138),
+        (Signal::USR2, 140),
+        (Signal::ALARM, 142),
+        (Signal::TERM, 143),
+    ];
+    for (signal, code) in signals {
+        for words in [&["run", "job", "--", "touch", "ran"][..], &["acquire", "job"]] {
+            let mut waiter = bench.start(words);
+            wait_for_stderr(&mut waiter, "waiting for lock");
+            waiter.signal(signal);
+            let ended = finish(&mut waiter);
+            assert_eq!(ended.code, code, "{words:?} {ended:?}");
+            assert_eq!(ended.stdout, "");
+        }
+    }
+    bench.let_go();
+    drop(holder);
+    assert!(!bench.path("ran").exists());
+    assert_eq!(bench.run(["run", "job", "--wait", "5s", "--", "true"]).code, 0);
+}
+
+#[test]
+fn signals_reach_the_command() {
+    let bench = Bench::new();
+    for signal in ["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM"] {
+        let script = format!(
+            "trap 'echo got > {signal}; exit 5' {signal}; echo inside; while :; do sleep 0.01; done"
+        );
+        let mut run = bench.start(["run", "x", "--", "sh", "-c", &script]);
+        run.wait_for_stdout(LIMIT, "inside");
+        let number = match signal {
+            "HUP" => Signal::HUP,
+            "INT" => Signal::INT,
+            "QUIT" => Signal::QUIT,
+            "TERM" => Signal::TERM,
+            "USR1" => Signal::USR1,
+            "USR2" => Signal::USR2,
+            _ => Signal::ALARM,
+        };
+        run.signal(number);
+        let ended = finish(&mut run);
+        assert_eq!(ended.code, 5, "{signal}: {ended:?}");
+        assert_eq!(bench.read(signal), "got\n");
+    }
+    assert_eq!(bench.run(["show", "x"]).code, 1);
+}
+
+#[test]
+fn a_command_that_is_not_there_is_found_out_before_the_wait() {
+    let bench = Bench::new();
+    let _token = bench.acquire(&["job"]);
+    bench.run(["run", "job", "--", "no-such-command-here"]).assert_refused(127, &["not found"]);
+    bench.run(["run", "job", "--", "./nothing"]).assert_refused(127, &["not found"]);
+    let script = bench.write("script", "#!/bin/sh\n");
+    bench.run(["run", "job", "--", "./script"]).assert_refused(126, &["can't be executed"]);
+    bench.run(["run", "job", "--", "/"]).assert_refused(126, &["can't be executed"]);
+    let mut mode = std::fs::metadata(&script).unwrap().permissions();
+    mode.set_mode(0o755);
+    std::fs::set_permissions(&script, mode).unwrap();
+    assert_eq!(bench.run(["run", "free", "--", "./script"]).code, 0);
+}
+
+#[test]
+fn an_interpreter_that_is_not_there_gives_127_and_the_lock_back() {
+    let bench = Bench::new();
+    let script = bench.write("script", "#!/no/such/interpreter\n");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    bench.run(["run", "job", "--", "./script"]).assert_refused(127, &["interpreter"]);
+    assert_eq!(bench.run(["show", "job"]).code, 1);
+}
+
+#[test]
+fn a_free_lock_shows_1_and_a_held_one_0() {
+    let bench = Bench::new();
+    let free = bench.run(["show", "job"]);
+    assert_eq!(
+        (free.code, free.stdout.as_str(), free.stderr.as_str()),
+        (1, "lock `job` is free\n", "")
+    );
+    let _token = bench.acquire(&["job"]);
+    assert_eq!(bench.run(["show", "job"]).code, 0);
+    assert_eq!(bench.run(["show", "job", "other"]).code, 1);
+}
+
+#[test]
+fn an_output_that_can_not_be_written_gives_70() {
+    let bench = Bench::new();
+    for command in ["acquire job", "show job", "ls", "--help", "completions bash", "man"] {
+        let mut shell = std::process::Command::new("sh");
+        bench.prepare(&mut shell);
+        let program = env!("CARGO_BIN_EXE_fencelock");
+        shell.args(["-c", &format!("{program} {command} > /dev/full")]);
+        let ended = finish(&mut fencelock_testkit::Process::spawn(shell));
+        if command == "ls" {
+            assert_eq!(ended.code, 0, "nothing to print: {ended:?}");
+        } else {
+            assert_eq!(ended.code, 70, "{command}: {ended:?}");
+            ended.assert_one_line(&["written"]);
+        }
+    }
+}
+
+#[test]
+fn a_store_that_is_not_there_gives_69_within_3_seconds() {
+    let port = fencelock_testkit::port::ReservedPort::draw();
+    let url = format!("redis://:s3cret@127.0.0.1:{}/0", port.port());
+    let bench = Bench::new().set("FENCELOCK_STORE", &url);
+    for words in [
+        &["run", "job", "--", "touch", "ran"][..],
+        &["run", "job", "-n", "--", "touch", "ran"],
+        &["acquire", "job"],
+        &["show", "job"],
+        &["ls"],
+        &["renew", "job", "--token", "00000000000000000000000000000000"],
+        &["release", "job", "--force", "--yes"],
+    ] {
+        let start = std::time::Instant::now();
+        let ended = bench.run(words);
+        assert!(
+            start.elapsed() < std::time::Duration::from_secs(3),
+            "{words:?} {:?}",
+            start.elapsed()
+        );
+        ended.assert_refused(69, &[&format!("127.0.0.1:{}", port.port())]);
+        assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
+    }
+    assert!(!bench.path("ran").exists());
+}
+
+#[test]
+fn a_store_that_denies_gives_77() {
+    let server = RedisServer::builder().password("right").start();
+    let bench = Bench::new().set("FENCELOCK_STORE", &server.url_as("default", "wr0ng"));
+    for words in [&["run", "job", "--", "touch", "ran"][..], &["acquire", "job"], &["show", "job"]]
+    {
+        let ended = bench.run(words);
+        assert_eq!(ended.code, 77, "{ended:?}");
+        ended.assert_one_line(&[&server.addr()]);
+        assert!(!ended.stderr.contains("wr0ng"), "{ended:?}");
+    }
+    assert!(!bench.path("ran").exists());
+}
+
+#[test]
+fn a_folder_that_can_not_be_made_gives_69() {
+    let bench = Bench::new();
+    std::fs::write(bench.state().join("fencelock"), "a file").unwrap();
+    let ended = bench.run(["run", "job", "--", "true"]);
+    assert_eq!(ended.code, 69, "{ended:?}");
+    ended.assert_one_line(&["fencelock"]);
+}
+
+#[test]
+fn background_work_ends_with_its_command() {
+    let bench = Bench::new();
+    let script = "sleep 1000 & echo $! > pid; exit 0";
+    let ended = bench.run(["run", "job", "--grace", "50ms", "--", "sh", "-c", script]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let pid: u32 = bench.read("pid").trim().parse().unwrap();
+    eventually(LIMIT, "the background work is gone", || !fencelock_testkit::process_exists(pid));
+}

@@ -1,0 +1,17 @@
+//! The program as its users see it: real processes, real stores, each test with a home of its own.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)] // A test has nothing better to do.
+
+mod embedded;
+mod environment;
+mod exit_codes;
+mod help;
+mod json;
+mod loss;
+mod passwords;
+mod redis;
+mod settings;
+mod support;
+mod tokens;
+mod usage;
+mod waiting;

@@ -1,0 +1,179 @@
+//! Flag before environment before working directory before user's folder; wrong settings exit 78.
+
+use std::fs;
+
+use crate::support::{Bench, Ended};
+
+/// What the command of a busy lock exits with tells which conflict code was in force.
+#[track_caller]
+fn conflict_code(bench: &Bench, variables: &[(&str, &str)], flags: &[&str]) -> i32 {
+    let words = [&["run", "x", "-n"], flags, &["--", "true"]].concat();
+    bench.run_with(variables, &words).code
+}
+
+#[test]
+fn the_nearest_place_wins() {
+    let bench = Bench::new();
+    let _token = bench.acquire(&["x"]);
+    assert_eq!(conflict_code(&bench, &[], &[]), 75);
+    fs::create_dir_all(bench.user_file().parent().unwrap()).unwrap();
+    fs::write(bench.user_file(), "conflict-exit-code = 11\n").unwrap();
+    assert_eq!(conflict_code(&bench, &[], &[]), 11);
+    bench.write("fencelock.toml", "conflict-exit-code = 12\n");
+    assert_eq!(conflict_code(&bench, &[], &[]), 12);
+    let variable = [("FENCELOCK_CONFLICT_EXIT_CODE", "13")];
+    assert_eq!(conflict_code(&bench, &variable, &[]), 13);
+    assert_eq!(conflict_code(&bench, &variable, &["-E", "14"]), 14);
+}
+
+#[test]
+fn wait_and_no_wait_are_one_setting() {
+    let bench = Bench::new();
+    let _token = bench.acquire(&["x"]);
+    let code = |variables: &[(&str, &str)], flags: &[&str]| -> Ended {
+        bench.run_with(variables, &[&["run", "x"], flags, &["--", "true"]].concat())
+    };
+    assert_eq!(code(&[("FENCELOCK_NO_WAIT", "true")], &[]).code, 75);
+    let waited = code(&[("FENCELOCK_NO_WAIT", "1")], &["--wait", "20ms"]);
+    assert!(waited.code == 75 && waited.stderr.contains("20ms"), "{waited:?}");
+    assert_eq!(code(&[("FENCELOCK_WAIT", "1h")], &["-n"]).code, 75);
+    let both = code(&[("FENCELOCK_NO_WAIT", "1"), ("FENCELOCK_WAIT", "1s")], &[]);
+    both.assert_refused(78, &["FENCELOCK_NO_WAIT"]);
+}
+
+#[test]
+fn a_wrong_variable_exits_78_and_names_itself() {
+    for (variable, value) in [
+        ("FENCELOCK_TTL", "5"),
+        ("FENCELOCK_TTL", "0s"),
+        ("FENCELOCK_TTL", "25h"),
+        ("FENCELOCK_TTL", " 5s"),
+        ("FENCELOCK_WAIT", "5S"),
+        ("FENCELOCK_WAIT", "1.5"),
+        ("FENCELOCK_GRACE", "1ns"),
+        ("FENCELOCK_GRACE", "20s"),
+        ("FENCELOCK_STORE", "etcd://h"),
+        ("FENCELOCK_STORE", ""),
+        ("FENCELOCK_STORE", "redis://h redis://g"),
+        ("FENCELOCK_STORE", "redis://h/no-number"),
+        ("FENCELOCK_DIALECT", "plane"),
+        ("FENCELOCK_DIALECT", "plain"),
+        ("FENCELOCK_DISTRIBUTED", "maybe"),
+        ("FENCELOCK_ON_LOST", "kill"),
+        ("FENCELOCK_CONFLICT_EXIT_CODE", "256"),
+        ("FENCELOCK_META", "novalue"),
+        ("FENCELOCK_JSON", "yep"),
+    ] {
+        let ended = Bench::new().run_with(&[(variable, value)], &["run", "x", "--", "true"]);
+        ended.assert_refused(78, &[variable]);
+    }
+}
+
+#[test]
+fn a_ttl_of_the_environment_that_is_too_short_for_run_exits_78() {
+    let bench = Bench::new();
+    let variables = [("FENCELOCK_TTL", "50ms")];
+    bench.run_with(&variables, &["run", "x", "--", "true"]).assert_refused(78, &["FENCELOCK_TTL"]);
+    assert_eq!(bench.run_with(&variables, &["acquire", "x"]).code, 0);
+}
+
+#[test]
+fn an_unknown_variable_warns_in_one_line_and_quiet_takes_it_away() {
+    let bench = Bench::new();
+    let variables = [("FENCELOCK_TLL", "1s"), ("FENCELOCK_STORES", "x")];
+    let ended = bench.run_with(&variables, &["run", "x", "--", "true"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    ended.assert_one_line(&["FENCELOCK_TLL", "FENCELOCK_TTL?", "FENCELOCK_STORES"]);
+    let quiet = bench.run_with(&variables, &["run", "x", "-q", "--", "true"]);
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn variables_that_run_sets_are_not_options() {
+    let bench = Bench::new();
+    let variables = [
+        ("FENCELOCK_NAME", "y"),
+        ("FENCELOCK_FENCING_TOKEN", "none"),
+        ("FENCELOCK_DEADLINE_MS", "never"),
+        ("FENCELOCK_TOKEN", "none"),
+    ];
+    let ended = bench.run_with(&variables, &["run", "x", "--", "true"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn a_wrong_file_exits_78_and_names_the_line() {
+    for (text, parts) in [
+        ("\nstroe = \"redis://h\"\n", &["fencelock.toml:2", "`stroe`", "`store`"][..]),
+        ("no_wait = true\n", &["fencelock.toml:1", "`no_wait`", "`no-wait`"]),
+        ("max-hold = \"1s\"\n", &["fencelock.toml:1", "`max-hold`"]),
+        ("ttl = 30\n", &["fencelock.toml:1", "ttl", "unit"]),
+        ("ttl = \"1.5\"\n", &["fencelock.toml:1", "ttl"]),
+        ("ttl = 1.5\n", &["fencelock.toml:1", "ttl"]),
+        ("store = [\"redis://a\", \"redis://b\"]\n", &["fencelock.toml:1", "store"]),
+        ("ttl = \"1s\"\nttl = \"2s\"\n", &["fencelock.toml:2"]),
+        ("ttl = \n", &["fencelock.toml:1"]),
+        ("meta = \"a=1\"\n", &["fencelock.toml:1", "[meta]"]),
+        ("[meta]\na = 1\n\"!b\" = \"2\"\n", &["fencelock.toml:3", "!"]),
+        ("\n\nwait = \"5S\"\n", &["fencelock.toml:3", "wait"]),
+    ] {
+        let bench = Bench::new();
+        bench.write("fencelock.toml", text);
+        bench.run(["run", "x", "--", "true"]).assert_refused(78, parts);
+        bench.run(["ls"]).assert_refused(78, parts);
+    }
+}
+
+#[test]
+fn a_wrong_user_file_is_named_with_its_path() {
+    let bench = Bench::new();
+    fs::create_dir_all(bench.user_file().parent().unwrap()).unwrap();
+    fs::write(bench.user_file(), "tll = \"1s\"\n").unwrap();
+    let path = format!("{}:1", bench.user_file().display());
+    bench.run(["ls"]).assert_refused(78, &[&path, "`ttl`"]);
+}
+
+#[test]
+fn a_value_that_is_hidden_by_a_flag_is_still_read() {
+    let bench = Bench::new();
+    let ended = bench.run_with(&[("FENCELOCK_TTL", "5")], &["acquire", "x", "--ttl", "5s"]);
+    ended.assert_refused(78, &["FENCELOCK_TTL"]);
+}
+
+#[test]
+fn a_whole_file_is_taken() {
+    let bench = Bench::new();
+    bench.write(
+        "fencelock.toml",
+        "ttl = \"20s\"\nwait = \"1s\"\ngrace = \"100ms\"\non-lost = \"term\"\njson = true\n\
+         export-token = true\n[meta]\nteam = \"ops\"\n",
+    );
+    let ended = bench.run(["acquire", "x", "--meta", "rack=7"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let object = &ended.objects()[0];
+    assert_eq!(object["ttl_ms"], 20_000);
+    assert_eq!(object["meta"], serde_json::json!({"team": "ops", "rack": "7"}));
+}
+
+#[test]
+fn without_a_home_there_is_no_default_store() {
+    let bench = Bench::new();
+    let mut command = bench.command(["run", "x", "--", "true"]);
+    command.env_remove("HOME").env_remove("XDG_STATE_HOME");
+    let ended = crate::support::finish(&mut fencelock_testkit::Process::spawn(command));
+    ended.assert_refused(78, &["HOME", "--store"]);
+}
+
+#[test]
+fn the_default_store_is_below_the_home_for_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let bench = Bench::new();
+    let mut command = bench.command(["run", "x", "--", "true"]);
+    command.env_remove("XDG_STATE_HOME");
+    let ended = crate::support::finish(&mut fencelock_testkit::Process::spawn(command));
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let folder = bench.state().parent().unwrap().join(".local/state/fencelock");
+    assert!(folder.join("locks.db").exists());
+    assert_eq!(fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
+}
