@@ -3,14 +3,17 @@
 //! It only says what there is; values stay text and are read in `settings`, where those of the
 //! environment and of files are read too.
 
+mod flags;
+
+pub(crate) use flags::Flags;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::exit;
+use crate::help;
 use crate::names::Spelling;
-use crate::settings::{Key, Layer};
 
 /// Run any command under a distributed lock
 #[derive(Debug, Parser)]
@@ -23,7 +26,7 @@ use crate::settings::{Key, Layer};
 before anybody else can hold the lock.",
     after_help = "Start here: fencelock run NAME -- COMMAND\nAll about one command, its options and \
 exit codes: fencelock COMMAND --help",
-    after_long_help = overview(),
+    after_long_help = help::overview(),
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -49,7 +52,7 @@ pub(crate) enum Command {
 /// and the exit code is 79. COMMAND runs in its own process group and gets standard input and output
 /// untouched; signals are passed on. With several names all are taken, or none.
 #[derive(Debug, Args)]
-#[command(after_long_help = run_help())]
+#[command(after_long_help = help::run())]
 pub(crate) struct Run {
     /// What to lock: text without control characters, at most 512 bytes
     #[arg(required = true, value_name = "NAME")]
@@ -86,7 +89,7 @@ pub(crate) struct Run {
 /// renews the lock for you; it is free again after its ttl. If the token can't be written, the lock
 /// is given back and the exit code is 70.
 #[derive(Debug, Args)]
-#[command(after_long_help = with_codes("Examples:
+#[command(after_long_help = help::with_codes("Examples:
   token=$(fencelock acquire nightly --ttl 10m --wait 30s) || exit
   FENCELOCK_TOKEN=$token fencelock release nightly
   fencelock acquire once-an-hour --ttl 1h -n > /dev/null && send-report
@@ -114,7 +117,7 @@ pub(crate) struct Acquire {
 /// From now on the lock is held for another ttl; a renewal never shortens it. Exits 79 when the
 /// token does not hold the lock any more, and changes nothing then.
 #[derive(Debug, Args)]
-#[command(after_long_help = with_codes("Examples:
+#[command(after_long_help = help::with_codes("Examples:
   FENCELOCK_TOKEN=$token fencelock renew nightly --ttl 10m
   fencelock renew nightly --ttl 10m --token - < token.txt
 "))]
@@ -140,7 +143,7 @@ pub(crate) struct Renew {
 /// the lock is taken away from whoever holds it: its holder finds out at its next renewal, so two
 /// may work at once until then. Use it for a holder that is known to be dead.
 #[derive(Debug, Args)]
-#[command(after_long_help = with_codes("Examples:
+#[command(after_long_help = help::with_codes("Examples:
   FENCELOCK_TOKEN=$token fencelock release nightly
   fencelock release nightly --force          asks for the name once more
   fencelock release nightly --force --yes    asks nothing: for scripts
@@ -170,7 +173,7 @@ pub(crate) struct Release {
 /// Exits 1 when nobody does. A name in two dialects is two locks: without --dialect a Redis store is
 /// asked for both.
 #[derive(Debug, Args)]
-#[command(after_long_help = with_codes("Examples:
+#[command(after_long_help = help::with_codes("Examples:
   fencelock show nightly
   fencelock show nightly --json
   fencelock show nightly -q > /dev/null && echo \"somebody is at it\"
@@ -192,7 +195,7 @@ pub(crate) struct Show {
 /// One line for each lock whose name begins with PREFIX. A Redis store is asked for locks of one
 /// dialect, the native one unless --dialect says otherwise.
 #[derive(Debug, Args)]
-#[command(after_long_help = with_codes("Examples:
+#[command(after_long_help = help::with_codes("Examples:
   fencelock ls
   fencelock ls backup/ --json
 "))]
@@ -315,150 +318,4 @@ impl NameArgs {
     pub(crate) fn spelling(&self) -> Spelling {
         if self.name_hex { Spelling::Hex } else { Spelling::Text }
     }
-}
-
-/// Arguments that are settings.
-pub(crate) trait Flags {
-    /// Adds them to the layer of the command line.
-    fn add_to(&self, layer: &mut Layer);
-}
-
-impl Flags for TtlArgs {
-    fn add_to(&self, layer: &mut Layer) {
-        layer.flag(Key::Ttl, self.ttl.as_ref());
-    }
-}
-
-impl Flags for WaitArgs {
-    fn add_to(&self, layer: &mut Layer) {
-        layer.flag(Key::Wait, self.wait.as_ref());
-        layer.flag_switch(Key::NoWait, self.no_wait);
-        layer.flag(Key::ConflictExitCode, self.conflict_exit_code.as_ref());
-    }
-}
-
-impl Flags for MetaArgs {
-    fn add_to(&self, layer: &mut Layer) {
-        for pair in &self.meta {
-            layer.add_meta(crate::settings::Origin::Flag(Key::Meta), pair.clone());
-        }
-    }
-}
-
-impl Flags for StoreArgs {
-    fn add_to(&self, layer: &mut Layer) {
-        layer.flag(Key::Store, self.store.as_ref());
-        layer.flag(Key::StorePasswordFile, self.store_password_file.as_ref());
-        layer.flag(Key::Dialect, self.dialect.as_ref());
-        layer.flag_switch(Key::Distributed, self.distributed);
-    }
-}
-
-impl Flags for OutputArgs {
-    fn add_to(&self, layer: &mut Layer) {
-        layer.flag_switch(Key::Json, self.json);
-        layer.flag_switch(Key::Quiet, self.quiet);
-        layer.flag_switch(Key::Verbose, self.verbose);
-    }
-}
-
-impl Flags for Run {
-    fn add_to(&self, layer: &mut Layer) {
-        add_all(layer, &[&self.ttl, &self.wait, &self.meta, &self.store, &self.output]);
-        layer.flag(Key::OnLost, self.on_lost.as_ref());
-        layer.flag(Key::Grace, self.grace.as_ref());
-        layer.flag_switch(Key::ExportToken, self.export_token);
-    }
-}
-
-impl Flags for Acquire {
-    fn add_to(&self, layer: &mut Layer) {
-        add_all(layer, &[&self.ttl, &self.wait, &self.meta, &self.store, &self.output]);
-    }
-}
-
-impl Flags for Renew {
-    fn add_to(&self, layer: &mut Layer) {
-        add_all(layer, &[&self.ttl, &self.store, &self.output]);
-    }
-}
-
-impl Flags for Release {
-    fn add_to(&self, layer: &mut Layer) {
-        add_all(layer, &[&self.store, &self.output]);
-    }
-}
-
-impl Flags for Show {
-    fn add_to(&self, layer: &mut Layer) {
-        add_all(layer, &[&self.store, &self.output]);
-    }
-}
-
-impl Flags for Ls {
-    fn add_to(&self, layer: &mut Layer) {
-        add_all(layer, &[&self.store, &self.output]);
-    }
-}
-
-fn add_all(layer: &mut Layer, groups: &[&dyn Flags]) {
-    for group in groups {
-        group.add_to(layer);
-    }
-}
-
-fn with_codes(examples: &str) -> String {
-    format!("{examples}\n{}", exit::table())
-}
-
-fn run_help() -> String {
-    format!(
-        "Examples:
-  fencelock run nightly -- ./backup.sh                  one at a time on this machine
-  fencelock run nightly -n -- ./backup.sh               or not at all (exit code 75)
-  fencelock run nightly --wait 10m --store redis://locks.example:6379 -- ./backup.sh
-  fencelock run a b -- sh -c 'echo \"$FENCELOCK_FENCING_TOKEN\"'
-
-The command's environment:
-  FENCELOCK_NAME           the locks it runs under, one a line (with --name-hex: in hexadecimal)
-  FENCELOCK_FENCING_TOKEN  a number that grows with every grant: let what you write to refuse
-                           smaller ones; unset where the store has none
-  FENCELOCK_DEADLINE_MS    until when the lock is held at least, in milliseconds since 1970, as
-                           of the start of the command: renewals move it on
-  FENCELOCK_STORE          the store, without its password
-  FENCELOCK_TOKEN          the token, only with --export-token
-
-The settings have to leave room for the command to die in: --grace and the time
-kept for KILL (2 % of the ttl, at least 20ms) may take at most half of the ttl.
-
-{}",
-        exit::table()
-    )
-}
-
-fn overview() -> String {
-    let names: Vec<String> = Key::ALL.iter().map(|key| key.variable()).collect();
-    let mut variables = String::new();
-    for line in names.chunks(3) {
-        variables.push_str(&format!("  {}\n", line.join(" ")));
-    }
-    format!(
-        "Examples:
-  fencelock run nightly -- ./backup.sh
-  FENCELOCK_STORE=redis://locks.example:6379 fencelock run --distributed nightly -- ./backup.sh
-  fencelock show nightly
-
-Settings come from the command line, then the environment, then
-./fencelock.toml, then ~/.config/fencelock/fencelock.toml ($XDG_CONFIG_HOME
-counts). A file has the long option names as keys (ttl = \"30s\",
-no-wait = true, [meta]). In the environment:
-{variables}
-Without a store the locks are in $XDG_STATE_HOME/fencelock/locks.db (else
-~/.local/state/fencelock/locks.db): each user has their own, and only this
-machine sees them. A fleet sets --distributed, so that a host without a store
-refuses to run instead of locking only itself.
-
-{}",
-        exit::table()
-    )
 }

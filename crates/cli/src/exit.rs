@@ -56,7 +56,7 @@ pub(crate) fn of_kind(kind: ErrorKind) -> Exit {
 /// What each code means, in the order of the help text.
 pub(crate) const TABLE: &[(&str, &str)] = &[
     ("0..255", "the command's own code, when run started it and did not stop it"),
-    ("128+n", "the command was ended by signal n, or run or acquire was while it waited"),
+    ("128+n", "signal n ended the command, or the wait of run or acquire"),
     ("1", "show: nobody holds the lock"),
     ("64", "a flag, value or name is wrong, or the store can't do that"),
     ("69", "the store can't be reached or has no room, or what it did is unknown"),

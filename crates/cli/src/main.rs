@@ -20,6 +20,7 @@ mod context;
 mod early;
 mod exit;
 mod failure;
+mod help;
 mod interrupt;
 mod names;
 mod redact;

@@ -129,3 +129,28 @@ fn forced_out_with_json_is_the_holder() {
     assert_eq!(forced.objects()[0]["name"], "k", "{forced:?}");
     bench.run(["release", "k", "--token", &token]).assert_refused(79, &["lock"]);
 }
+
+/// Answers the question for the name at a terminal of its own.
+fn force_at_a_terminal(bench: &Bench, answer: &str) -> crate::support::Ended {
+    let mut command = Command::new("script");
+    bench.prepare(&mut command);
+    let force = format!("{} release 'the job' --force", env!("CARGO_BIN_EXE_fencelock"));
+    command.args(["--quiet", "--return", "--command", &force, "/dev/null"]);
+    bench.write("answer", answer);
+    command.stdin(Stdio::from(std::fs::File::open(bench.path("answer")).unwrap()));
+    finish(&mut Process::spawn_with_stdin(command))
+}
+
+#[test]
+fn force_at_a_terminal_wants_the_name_typed_again() {
+    let bench = Bench::new();
+    let _token = bench.acquire(&["the job"]);
+    let wrong = force_at_a_terminal(&bench, "the jop\n");
+    assert_eq!(wrong.code, 64, "{wrong:?}");
+    assert!(wrong.stdout.contains("type the name again"), "{wrong:?}");
+    assert_eq!(bench.run(["show", "the job"]).code, 0);
+    let right = force_at_a_terminal(&bench, "the job\n");
+    assert_eq!(right.code, 0, "{right:?}");
+    assert!(right.stdout.contains("took lock `the job` away from process"), "{right:?}");
+    assert_eq!(bench.run(["show", "the job"]).code, 1);
+}

@@ -1,0 +1,96 @@
+//! Which arguments are settings, and where each goes.
+
+use super::{
+    Acquire, Ls, MetaArgs, OutputArgs, Release, Renew, Run, Show, StoreArgs, TtlArgs, WaitArgs,
+};
+use crate::settings::{Key, Layer, Origin};
+
+/// Arguments that are settings.
+pub(crate) trait Flags {
+    /// Adds them to the layer of the command line.
+    fn add_to(&self, layer: &mut Layer);
+}
+
+impl Flags for TtlArgs {
+    fn add_to(&self, layer: &mut Layer) {
+        layer.flag(Key::Ttl, self.ttl.as_ref());
+    }
+}
+
+impl Flags for WaitArgs {
+    fn add_to(&self, layer: &mut Layer) {
+        layer.flag(Key::Wait, self.wait.as_ref());
+        layer.flag_switch(Key::NoWait, self.no_wait);
+        layer.flag(Key::ConflictExitCode, self.conflict_exit_code.as_ref());
+    }
+}
+
+impl Flags for MetaArgs {
+    fn add_to(&self, layer: &mut Layer) {
+        for pair in &self.meta {
+            layer.add_meta(Origin::Flag(Key::Meta), pair.clone());
+        }
+    }
+}
+
+impl Flags for StoreArgs {
+    fn add_to(&self, layer: &mut Layer) {
+        layer.flag(Key::Store, self.store.as_ref());
+        layer.flag(Key::StorePasswordFile, self.store_password_file.as_ref());
+        layer.flag(Key::Dialect, self.dialect.as_ref());
+        layer.flag_switch(Key::Distributed, self.distributed);
+    }
+}
+
+impl Flags for OutputArgs {
+    fn add_to(&self, layer: &mut Layer) {
+        layer.flag_switch(Key::Json, self.json);
+        layer.flag_switch(Key::Quiet, self.quiet);
+        layer.flag_switch(Key::Verbose, self.verbose);
+    }
+}
+
+impl Flags for Run {
+    fn add_to(&self, layer: &mut Layer) {
+        add_all(layer, &[&self.ttl, &self.wait, &self.meta, &self.store, &self.output]);
+        layer.flag(Key::OnLost, self.on_lost.as_ref());
+        layer.flag(Key::Grace, self.grace.as_ref());
+        layer.flag_switch(Key::ExportToken, self.export_token);
+    }
+}
+
+impl Flags for Acquire {
+    fn add_to(&self, layer: &mut Layer) {
+        add_all(layer, &[&self.ttl, &self.wait, &self.meta, &self.store, &self.output]);
+    }
+}
+
+impl Flags for Renew {
+    fn add_to(&self, layer: &mut Layer) {
+        add_all(layer, &[&self.ttl, &self.store, &self.output]);
+    }
+}
+
+impl Flags for Release {
+    fn add_to(&self, layer: &mut Layer) {
+        add_all(layer, &[&self.store, &self.output]);
+    }
+}
+
+impl Flags for Show {
+    fn add_to(&self, layer: &mut Layer) {
+        add_all(layer, &[&self.store, &self.output]);
+    }
+}
+
+impl Flags for Ls {
+    fn add_to(&self, layer: &mut Layer) {
+        add_all(layer, &[&self.store, &self.output]);
+    }
+}
+
+fn add_all(layer: &mut Layer, groups: &[&dyn Flags]) {
+    for group in groups {
+        group.add_to(layer);
+    }
+}
