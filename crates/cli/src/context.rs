@@ -4,10 +4,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencelock::Client;
+use fencelock::{Client, ErrorKind};
 
 use crate::args::Flags;
 use crate::console::Console;
+use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::{Layer, Settings};
 use crate::store::Store;
@@ -35,6 +36,20 @@ impl Context {
         let console = Arc::new(Console::new(settings.level));
         let store = Store::choose(&settings)?;
         Ok(Self { settings, console, store })
+    }
+
+    /// The failure for what the library says.
+    ///
+    /// Some settings are found to be wrong only there (a file system that can't keep locks, too much
+    /// metadata): where they stand decides the exit code, as for all others.
+    pub(crate) fn failure(&self, error: &fencelock::Error) -> Failure {
+        let failure = Failure::of_library(error);
+        let typed = self.store.is_typed()
+            || self.settings.meta.iter().any(|pair| pair.origin.exit() == Exit::Usage);
+        if error.kind() == ErrorKind::Config && !typed {
+            return failure.with_code(Exit::Config);
+        }
+        failure
     }
 
     /// The ttl that was set, or the default.

@@ -112,6 +112,11 @@ impl Store {
         }
     }
 
+    /// Whether it was named on the command line.
+    pub(crate) fn is_typed(&self) -> bool {
+        matches!(self.origin, Some(Origin::Flag(_)))
+    }
+
     /// Whether other machines see it, too.
     fn is_remote(&self) -> bool {
         let url = self.url.to_ascii_lowercase();

@@ -86,7 +86,7 @@ fn refused(context: &Context, names: &Names, store: &str, error: &fencelock::Err
                 _ => String::new(),
             };
             let first = names.first();
-            Failure::of_library(error).with_message(format!(
+            context.failure(error).with_message(format!(
                 "{} is busy{waited}: held by {}{} in {store}; wait longer with --wait, or look with \
                  `fencelock show {first}`",
                 shown(names),
@@ -94,7 +94,7 @@ fn refused(context: &Context, names: &Names, store: &str, error: &fencelock::Err
                 since(holder.since),
             ))
         }
-        _ => Failure::of_library(error),
+        _ => context.failure(error),
     };
     failure.with_conflict_code(context.settings.conflict_exit_code)
 }

@@ -45,7 +45,7 @@ async fn acquire(
     let guard = waiting::acquire(context, mutex, names, &store, interrupts).await?;
     let what = waiting::shown(names);
     let output = Output::of(context, client, &guard);
-    let ticket = guard.detach().await.map_err(|error| Failure::of_library(&error))?;
+    let ticket = guard.detach().await.map_err(|error| context.failure(&error))?;
     let token = ticket.token();
     if let Err(error) = view::try_print(&output.text(names, &token.reveal())) {
         let taken_back = client.lease(names.clone(), token).release().await;

@@ -17,7 +17,7 @@ pub(super) fn execute(arguments: &Ls) -> Result<u8, Failure> {
         let seen = client.list(&prefix).await;
         context::close(client).await;
         let held: Vec<(LockName, HolderView)> = seen
-            .map_err(|error| Failure::of_library(&error))?
+            .map_err(|error| context.failure(&error))?
             .into_iter()
             .filter_map(|(name, seen)| match seen {
                 Inspection::Held(holder) => Some((name, holder)),

@@ -46,7 +46,7 @@ async fn give_back(context: &Context, client: &Client, lease: &TokenLease) -> Re
     let what = waiting::shown(names);
     let mut all_held = true;
     for name in names {
-        let seen = client.inspect(name).await.map_err(|error| Failure::of_library(&error))?;
+        let seen = client.inspect(name).await.map_err(|error| context.failure(&error))?;
         all_held &= matches!(
             seen, Inspection::Held(holder) if holder.token_hash.as_deref() == Some(hash.as_str())
         );
@@ -56,7 +56,7 @@ async fn give_back(context: &Context, client: &Client, lease: &TokenLease) -> Re
         Err(Failure::new(Exit::Lost, message))
     };
     // Of several names some may still be held: those are given back in any case.
-    match lease.release().await.map_err(|error| Failure::of_library(&error))? {
+    match lease.release().await.map_err(|error| context.failure(&error))? {
         Released::Held if all_held => {}
         Released::Unknown => {
             let message = format!(
@@ -85,7 +85,7 @@ async fn force(context: &Context, client: &Client, names: &Names) -> Result<u8, 
     let store = client.store_display();
     for name in names {
         let removed = client.danger().force_release(name).await;
-        let removed = removed.map_err(|error| Failure::of_library(&error))?;
+        let removed = removed.map_err(|error| context.failure(&error))?;
         let Some(holder) = removed else {
             context.console.notice(&format!("lock `{name}` was free already [{store}]"));
             continue;

@@ -19,7 +19,7 @@ pub(super) fn execute(arguments: &Renew) -> Result<u8, Failure> {
         let renewed = lease.renew(context.ttl()).await;
         let (store, dialect) = (client.store_display(), client.capabilities().dialect);
         context::close(client).await;
-        let left = renewed.map_err(|error| Failure::of_library(&error))?;
+        let left = renewed.map_err(|error| context.failure(&error))?;
         context.console.detail(|| {
             format!("renewed {}: {} left [{store}]", waiting::shown(&names), span::show(left))
         });

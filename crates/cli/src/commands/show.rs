@@ -52,7 +52,7 @@ async fn show(
     let mut finding = None;
     let mut free = None;
     for (position, (_, client)) in clients.iter().enumerate() {
-        let seen = client.inspect(name).await.map_err(|error| Failure::of_library(&error))?;
+        let seen = client.inspect(name).await.map_err(|error| context.failure(&error))?;
         let dialect = client.capabilities().dialect;
         match seen {
             Inspection::Held(holder) => {

@@ -108,7 +108,7 @@ impl Holding<'_> {
             return Ok(());
         }
         // The grant was slow to arrive. A fresh lease is as good.
-        guard.renew(self.timing.ttl).await.map_err(|error| Failure::of_library(&error))?;
+        guard.renew(self.timing.ttl).await.map_err(|error| self.context.failure(&error))?;
         if self.timing.term_at(guard.deadline()) > clock.now() {
             return Ok(());
         }

@@ -194,3 +194,46 @@ fn background_work_ends_with_its_command() {
     let pid: u32 = bench.read("pid").trim().parse().unwrap();
     eventually(LIMIT, "the background work is gone", || !fencelock_testkit::process_exists(pid));
 }
+
+/// The first words of the table in the help.
+fn table(bench: &Bench) -> Vec<String> {
+    let help = bench.run(["--help"]).stdout;
+    let lines = help.lines().skip_while(|line| *line != "Exit codes:").skip(1);
+    lines.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_table_of_the_help_is_what_is_observed() {
+    let server = RedisServer::builder().password("right").start();
+    let bench = Bench::new();
+    bench.write("script", "#!/bin/sh\n");
+    let _token = bench.acquire(&["busy"]);
+    let denied = format!("redis://{}", server.addr());
+    let port = fencelock_testkit::port::ReservedPort::draw();
+    let absent = format!("redis://127.0.0.1:{}", port.port());
+    let wrong = "00000000000000000000000000000000";
+    let calls: &[(&str, i32, &[&str])] = &[
+        ("0..255", 33, &["run", "x", "--", "sh", "-c", "exit 33"]),
+        ("128+n", 137, &["run", "x", "--", "sh", "-c", "kill -KILL $$"]),
+        ("1", 1, &["show", "free"]),
+        ("64", 64, &["run", "x", "--ttl", "0s", "--", "true"]),
+        ("69", 69, &["run", "x", "--store", &absent, "--", "true"]),
+        ("70", 70, &["man", "--dir", "/dev/null/x"]),
+        ("75", 75, &["run", "busy", "-n", "--", "true"]),
+        ("77", 77, &["run", "x", "--store", &denied, "--", "true"]),
+        (
+            "78",
+            78,
+            &["run", "x", "--store-password-file", "none", "--store", &denied, "--", "true"],
+        ),
+        ("79", 79, &["release", "busy", "--token", wrong]),
+        ("126", 126, &["run", "x", "--", "./script"]),
+        ("127", 127, &["run", "x", "--", "./nothing"]),
+    ];
+    let listed: Vec<&str> = calls.iter().map(|(line, ..)| *line).collect();
+    assert_eq!(table(&bench), listed);
+    for (_, code, words) in calls {
+        let ended = bench.run(*words);
+        assert_eq!(ended.code, *code, "{words:?} {ended:?}");
+    }
+}

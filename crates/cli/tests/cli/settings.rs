@@ -177,3 +177,16 @@ fn the_default_store_is_below_the_home_for_its_owner_only() {
     assert!(folder.join("locks.db").exists());
     assert_eq!(fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
 }
+
+#[test]
+fn what_only_the_store_can_find_wrong_is_blamed_on_the_place_it_stands_in() {
+    let bench = Bench::new();
+    let path = "sqlite:/proc/locks.db";
+    let ended = bench.run(["run", "x", "--store", path, "--", "true"]);
+    ended.assert_refused(64, &["/proc/locks.db"]);
+    let ended = bench.run_with(&[("FENCELOCK_STORE", path)], &["run", "x", "--", "true"]);
+    ended.assert_refused(78, &["/proc/locks.db"]);
+    let large = format!("k={}", "v".repeat(1024));
+    let ended = bench.run_with(&[("FENCELOCK_META", &large)], &["acquire", "x"]);
+    ended.assert_refused(78, &["metadata"]);
+}
