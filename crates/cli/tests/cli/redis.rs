@@ -80,7 +80,7 @@ fn a_string_without_an_end_is_a_holder_for_ever_in_the_plain_dialect() {
     let server = RedisServer::start();
     let bench = Bench::on(&server).set("FENCELOCK_DIALECT", "plain");
     server.cli(&["SET", "job", "for ever"]);
-    let ended = bench.run(["run", "job", "--wait", "50ms", "--", "true"]);
+    let ended = bench.run(["run", "job", "-n", "--", "true"]);
     assert_eq!(ended.code, 75, "{ended:?}");
     let shown = bench.run(["show", "job"]);
     assert!(shown.stdout.contains("never ends"), "{shown:?}");
