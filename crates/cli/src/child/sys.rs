@@ -1,7 +1,7 @@
 //! The system calls that have no safe wrapper: fork, signal masks and dispositions, signalfd, and
 //! the steps of the child between fork and exec.
 //!
-//! This is the only file of the crate with `unsafe` in it. Each function is a thin shell around one
+//! This is the only file of `child` with `unsafe` in it. Each function is a thin shell around one
 //! call and takes no decision of its own. Code that runs between fork and exec (`prepare`) must
 //! neither allocate nor take a lock: the wrapper may have other threads.
 #![allow(unsafe_code)]

@@ -29,7 +29,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// # Errors
 /// It can't be written.
 pub(crate) fn try_print(text: &str) -> io::Result<()> {
-    if crate::early::output_was_closed() {
+    if crate::sys::output_was_closed() {
         return Err(io::Error::other("standard output is closed"));
     }
     let mut output = io::stdout().lock();

@@ -15,6 +15,7 @@ pub(crate) fn output_was_closed() -> bool {
     OUTPUT_WAS_CLOSED.load(Ordering::Relaxed)
 }
 
+#[cfg(target_os = "linux")]
 extern "C" fn look() {
     let closed = rustix::io::fcntl_getfd(rustix::stdio::stdout()) == Err(rustix::io::Errno::BADF);
     OUTPUT_WAS_CLOSED.store(closed, Ordering::Relaxed);
