@@ -66,14 +66,14 @@ mod tests {
 
     #[test]
     fn a_name_with_brackets_and_spaces_does_not_shift_the_fields() {
-        let group = Pid::from_raw(77).unwrap();
+        let group = Pid::from_raw(77).expect("not zero");
         assert!(is_living_member(b"5 (a) Z 1 2 (b)) S 1 77 77 0", group));
         assert!(!is_living_member(b"5 (a) S 1 77) S 1 78 77 0", group));
     }
 
     #[test]
     fn zombies_and_the_dead_do_not_count() {
-        let group = Pid::from_raw(77).unwrap();
+        let group = Pid::from_raw(77).expect("not zero");
         for state in ["Z", "X", "x"] {
             assert!(!is_living_member(format!("5 (a) {state} 1 77 77 0").as_bytes(), group));
         }
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_cut_off_is_no_member() {
-        let group = Pid::from_raw(77).unwrap();
+        let group = Pid::from_raw(77).expect("not zero");
         for line in [&b""[..], b"5", b"5 (a", b"5 (a)", b"5 (a) S", b"5 (a) S 1"] {
             assert!(!is_living_member(line, group));
         }
