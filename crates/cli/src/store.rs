@@ -32,13 +32,11 @@ impl Store {
     pub(crate) fn choose(settings: &Settings) -> Result<Self, Failure> {
         let (url, origin) = match &settings.store {
             Some(Sourced { value, origin }) => (value.clone(), Some(origin.clone())),
-            None => (default_url(settings.distributed)?, None),
+            None => (default_url(settings.distributed.is_some())?, None),
         };
         let mut store = Self { url, origin, password: None, dialect: None };
-        if settings.distributed && !store.is_remote() {
-            return Err(store.refuse(
-                "is seen by this machine only, and --distributed refuses that: give a Redis store",
-            ));
+        if let Some(distributed) = settings.distributed.as_ref().filter(|_| !store.is_remote()) {
+            return Err(store.refuse_local(&distributed.origin));
         }
         if let Some(dialect) = &settings.dialect {
             if dialect.value == Dialect::Plain && !store.is_remote() {
@@ -123,12 +121,21 @@ impl Store {
         ![SQLITE, "memory:"].iter().any(|scheme| url.starts_with(scheme))
     }
 
-    fn refuse(&self, sentence: &str) -> Failure {
+    /// The failure for a store of this machine where only others are allowed.
+    fn refuse_local(&self, distributed: &Origin) -> Failure {
+        let why = format!("is seen by this machine only, and {distributed} refuses that");
         match &self.origin {
-            Some(origin) => origin.fail(&format!("`{}` {sentence}", without_password(&self.url))),
-            None => Failure::usage(format!(
-                "no store is set, and the default one {sentence} with --store or FENCELOCK_STORE"
-            )),
+            Some(origin) => {
+                let url = without_password(&self.url);
+                origin.fail(&format!("`{url}` {why}: give a Redis store"))
+            }
+            None => Failure::new(
+                distributed.exit(),
+                format!(
+                    "no store is set, and the default one {why}: give a Redis store with --store or \
+                     FENCELOCK_STORE"
+                ),
+            ),
         }
     }
 

@@ -43,7 +43,7 @@
 //!
 //! How to use it, in this order and in `main`'s thread:
 //! `Minder::fork`, `Signals::install`, a current-thread runtime, the lock (racing
-//! [`Signals::interrupted`]), [`Signals::pending`] once more, [`spawn`], [`supervise`], release,
+//! [`Signals::interrupted`]), [`Signals::pending`] once more, [`spawn()`], [`supervise()`], release,
 //! drop the minder (also before `std::process::exit`), and at last [`die_of`] if
 //! [`Outcome::typed`] says so.
 

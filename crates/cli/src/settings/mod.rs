@@ -31,7 +31,7 @@ pub(crate) struct Settings {
     /// The wire format.
     pub(crate) dialect: Option<Sourced<Dialect>>,
     /// Stores of this machine alone are refused.
-    pub(crate) distributed: bool,
+    pub(crate) distributed: Option<Sourced<bool>>,
     /// The lease.
     pub(crate) ttl: Option<Sourced<Duration>>,
     /// How long to wait; for ever without it.
@@ -81,7 +81,7 @@ impl Settings {
             store: last(layers, Key::Store, value::store)?,
             store_password_file: last(layers, Key::StorePasswordFile, value::path)?,
             dialect: last(layers, Key::Dialect, value::dialect)?,
-            distributed: switch(layers, Key::Distributed)?,
+            distributed: last(layers, Key::Distributed, value::switch)?.filter(|on| on.value),
             ttl: last(layers, Key::Ttl, value::ttl)?,
             wait: wait(layers)?,
             conflict_exit_code: last(layers, Key::ConflictExitCode, value::code)?

@@ -190,3 +190,20 @@ fn what_only_the_store_can_find_wrong_is_blamed_on_the_place_it_stands_in() {
     let ended = bench.run_with(&[("FENCELOCK_META", &large)], &["acquire", "x"]);
     ended.assert_refused(78, &["metadata"]);
 }
+
+#[test]
+fn a_host_without_a_store_refuses_to_lock_only_itself() {
+    let bench = Bench::new();
+    let ended = bench.run(["run", "x", "--distributed", "--", "true"]);
+    ended.assert_refused(64, &["--distributed", "FENCELOCK_STORE"]);
+    let variables = [("FENCELOCK_DISTRIBUTED", "1")];
+    let ended = bench.run_with(&variables, &["run", "x", "--", "true"]);
+    ended.assert_refused(78, &["FENCELOCK_DISTRIBUTED", "FENCELOCK_STORE"]);
+    bench.write("fencelock.toml", "distributed = true\n");
+    let ended = bench.run(["run", "x", "--", "true"]);
+    ended.assert_refused(78, &["fencelock.toml:1", "FENCELOCK_STORE"]);
+    let ended = bench.run(["run", "x", "--store", "sqlite:x.db", "--", "true"]);
+    ended.assert_refused(64, &["--store", "fencelock.toml:1"]);
+    let off = bench.run_with(&[("FENCELOCK_DISTRIBUTED", "0")], &["run", "x", "--", "true"]);
+    assert_eq!(off.code, 0, "{off:?}");
+}
