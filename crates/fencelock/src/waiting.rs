@@ -19,6 +19,9 @@ use crate::{
 /// A client that never reached its store gives up after this: its address is probably wrong.
 const NEVER_REACHED_LIMIT: Duration = Duration::from_secs(2);
 
+/// A try that had less time than this and got no answer is no sign that the store is gone.
+const FAIR_TRY: Duration = Duration::from_millis(100);
+
 /// Tries once, for at most one request's time.
 pub(crate) async fn try_once(context: &Arc<Context>, plan: &Plan) -> Result<Tried, Error> {
     let limit = context.call_limit(Moment::NEVER);
@@ -39,6 +42,7 @@ pub(crate) async fn lock(mutex: &Mutex, plan: &Plan) -> Result<Guard, Error> {
     loop {
         let give_up = start.saturating_add(NEVER_REACHED_LIMIT).min(end);
         let limit = if context.was_reached() { end } else { give_up };
+        let tried_at = context.clock.now();
         let error = match attempt(context, plan, limit).await? {
             Tried::Granted(guard) => return Ok(guard),
             Tried::Busy(busy) => {
@@ -51,6 +55,13 @@ pub(crate) async fn lock(mutex: &Mutex, plan: &Plan) -> Result<Guard, Error> {
             }
             Tried::Failed(error) => error,
         };
+        // A try that the end of the wait cut off says nothing about the store, and what it may have
+        // been granted is taken back: what was seen before counts.
+        let now = context.clock.now();
+        let was_cut_off = now >= end && now.saturating_since(tried_at) < FAIR_TRY;
+        if was_cut_off && seen.last.is_some() && (error.is_unavailable() || error.is_unknown()) {
+            return Err(seen.wait_expired(context, plan, start));
+        }
         // A full store does not make room by itself: waiting for ever would only hide it.
         let hopeless = !context.was_reached() || error.kind() == ErrorKind::Full;
         if hopeless && context.clock.now() >= give_up {

@@ -11,7 +11,7 @@ use fencelock::{
     store::{Fault, StoreErrorKind, Verb},
 };
 
-use crate::world::{World, millis, name, secs, take};
+use crate::world::{World, millis, name, secs, take, until};
 
 #[tokio::test]
 async fn the_end_of_a_wait_names_the_lock_the_store_and_the_holder() {
@@ -82,6 +82,27 @@ async fn a_store_that_was_reached_is_waited_for() {
     world.faulty.plan_for_all(None);
     world.pass_until(secs(2), "it is granted", || waiter.is_finished()).await;
     assert!(waiter.await.unwrap().is_ok());
+}
+
+/// Goal: the answer that counts at the end of a wait. Method: the first try is told that the lock
+/// is busy, the second gets no answer and has 30 ms or most of the wait.
+#[tokio::test]
+async fn a_last_try_that_is_cut_off_leaves_the_busy_answer_standing() {
+    for (pause, expected) in [(270, ErrorKind::WaitExpired), (20, ErrorKind::Unknown)] {
+        let world = World::reached().await;
+        world.taken_by_another("job");
+        world.faulty.plan(Verb::Acquire, Fault::Pass);
+        world.faulty.plan(Verb::Acquire, Fault::LostRequest);
+        let strategy = RetryStrategy::fixed(millis(pause));
+        let mutex = world.mutex("job").wait(millis(300)).retry(strategy);
+        let waiter = tokio::spawn(async move { mutex.lock().await });
+        for (calls, step) in [(1, pause), (2, 300 - pause)] {
+            until("the try was sent", || world.faulty.calls(Verb::Acquire) == calls).await;
+            world.clock.advance(millis(step));
+        }
+        let error = waiter.await.expect("no panic").expect_err("it is held");
+        assert_eq!(error.kind(), expected, "{error}");
+    }
 }
 
 #[tokio::test]
