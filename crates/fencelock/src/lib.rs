@@ -91,3 +91,8 @@ pub use self::{
 pub mod store {
     pub use fencelock_store::*;
 }
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
