@@ -50,14 +50,15 @@ pub(super) fn living_members(group: Pid) -> io::Result<usize> {
     Ok(living)
 }
 
-/// Reads one `stat` line: `pid (name) state ppid pgrp ...`, where the name may hold anything.
+/// Reads one `stat` line: `pid (name) state ppid pgrp ...`, where the name may hold anything, and the
+/// group is -1 for a process that is just being reaped.
 fn is_living_member(stat: &[u8], group: Pid) -> bool {
     let Some(end_of_name) = stat.iter().rposition(|byte| *byte == b')') else { return false };
     let rest = String::from_utf8_lossy(stat.get(end_of_name + 1..).unwrap_or_default());
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next();
-    let its_group = fields.nth(1).and_then(|field| field.parse().ok()).and_then(Pid::from_raw);
-    its_group == Some(group) && !matches!(state, Some("Z" | "X" | "x"))
+    let its_group: Option<i32> = fields.nth(1).and_then(|field| field.parse().ok());
+    its_group == Some(group.as_raw_pid()) && !matches!(state, Some("Z" | "X" | "x"))
 }
 
 #[cfg(test)]
@@ -79,6 +80,14 @@ mod tests {
         }
         for state in ["R", "S", "D", "T", "t", "I"] {
             assert!(is_living_member(format!("5 (a) {state} 1 77 77 0").as_bytes(), group));
+        }
+    }
+
+    #[test]
+    fn a_process_that_is_being_reaped_has_no_group_any_more() {
+        let group = Pid::from_raw(77).expect("not zero");
+        for state in ["R", "S", "X"] {
+            assert!(!is_living_member(format!("5 (a) {state} 0 -1 -1 0").as_bytes(), group));
         }
     }
 
