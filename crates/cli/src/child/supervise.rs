@@ -239,7 +239,9 @@ impl Supervisor<'_> {
     /// The minder kills at the end of the lease, or when a stop says so if that is earlier.
     fn tell_deadline(&mut self, minder: &Minder) {
         let lease = *self.controls.kill_at.borrow_and_update();
-        let stop = self.kill_at;
+        // What the command left behind is ours alone to kill: a minder that did would report the end of
+        // the lease.
+        let stop = self.kill_at.filter(|_| self.stopped_by_us.is_some());
         let earliest = match (lease, stop) {
             (Some(lease), Some(stop)) => Some(lease.earliest(stop)),
             (lease, stop) => lease.or(stop),

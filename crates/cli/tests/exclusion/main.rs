@@ -10,6 +10,7 @@
 mod chaos;
 mod counting;
 mod faults;
+mod leftovers;
 mod outages;
 mod random;
 mod succession;
