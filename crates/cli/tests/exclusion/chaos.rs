@@ -3,6 +3,7 @@
 //! outlives its run, and every lock is free again in the end.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -106,7 +107,10 @@ impl<'a> Chaos<'a> {
         for (name, witness) in &self.locks {
             let verdict = witness.check();
             findings.entries += verdict.entries;
-            findings.wrong.extend(verdict.overlaps);
+            findings.wrong.extend(verdict.overlaps.iter().map(|what| {
+                let who = who_was_inside(witness, what, &runs);
+                format!("{name}: {what}, while there was {who}")
+            }));
             if let Err(error) = check_tokens(&self.place.read(&format!("tokens.{name}"))) {
                 findings.wrong.push(error);
             }
@@ -132,6 +136,25 @@ impl<'a> Chaos<'a> {
             assert_eq!(ended.code, 0, "{name}: {ended:?}");
         }
     }
+}
+
+/// The run that entered last before a refusal; its command's group is in the id of its entry.
+fn who_was_inside(witness: &Witness, refusal: &str, runs: &[Run]) -> String {
+    let log = fs::read_to_string(witness.directory().join("log")).unwrap();
+    let refused_at: u64 =
+        refusal.rsplit(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    let entries = log.lines().filter_map(|line| line.strip_prefix("begin run."));
+    let before = entries.filter_map(|line| {
+        let (id, at) = line.split_once(' ')?;
+        Some((id.split('.').next()?, at.parse::<u64>().ok()?))
+    });
+    let Some((group, at)) = before.take_while(|(_, at)| *at <= refused_at).last() else {
+        return "nobody".to_owned();
+    };
+    let mark = format!("inside {group}\n");
+    let run = runs.iter().find(|run| run.ended.stdout.contains(&mark));
+    let plan = run.map(|run| (&run.plan, run.ended.code, &run.ended.stderr));
+    format!("{group}, since {at} ({plan:?})")
 }
 
 fn survive(place: &Place, shares_a_file: bool) {
@@ -167,9 +190,5 @@ fn the_chaos_notices_when_the_lock_is_none() {
     let mut chaos = Chaos::new(&place, true);
     chaos.own_stores = true;
     let findings = chaos.go_on_for(Duration::from_secs(2), Random::seed());
-    assert!(
-        findings.wrong.iter().any(|what| what.starts_with("refused: ")),
-        "{:?}",
-        findings.wrong
-    );
+    assert!(findings.wrong.iter().any(|what| what.contains(": refused: ")), "{:?}", findings.wrong);
 }
