@@ -80,7 +80,8 @@ fn server_cpu(server: &RedisServer) -> f64 {
     let mut connection = server.connect();
     let info: String = redis::cmd("INFO").arg("cpu").query(&mut connection).expect("INFO");
     let value = |key: &str| -> f64 {
-        let line = info.lines().find_map(|line| line.strip_prefix(key)).expect("the field is there");
+        let line =
+            info.lines().find_map(|line| line.strip_prefix(key)).expect("the field is there");
         line.trim_start_matches(':').trim().parse().expect("a number")
     };
     value("used_cpu_sys:") + value("used_cpu_user:")
@@ -115,8 +116,12 @@ async fn main() {
         ("native, retained", client("native", Duration::from_secs(600))),
     ];
 
-    println!("medians of {pairs} interleaved pairs; ratio = ours / raw client (time), lower is better;");
-    println!("throughput = raw time / our time, higher is better; cpu = server CPU for a cycle, ours / raw\n");
+    println!(
+        "medians of {pairs} interleaved pairs; ratio = ours / raw client (time), lower is better;"
+    );
+    println!(
+        "throughput = raw time / our time, higher is better; cpu = server CPU for a cycle, ours / raw\n"
+    );
     println!("| cores | way | sequential us | ratio | 64 tasks us | throughput | cpu |");
     println!("|---|---|---|---|---|---|---|");
     let server_pid = i32::try_from(server.pid()).expect("a pid");

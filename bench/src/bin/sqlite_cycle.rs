@@ -41,7 +41,8 @@ async fn main() {
     for _ in 0..=pairs {
         let start = Instant::now();
         (0..cycles).for_each(|_| two_commits(&raw));
-        let other = micros(start.elapsed()) / f64::from(u32::try_from(cycles).expect("not that many"));
+        let other =
+            micros(start.elapsed()) / f64::from(u32::try_from(cycles).expect("not that many"));
         let mut sum = Duration::ZERO;
         for _ in 0..cycles {
             let start = Instant::now();
@@ -54,5 +55,9 @@ async fn main() {
     }
     println!("medians of {pairs} interleaved pairs of {cycles} cycles");
     println!("acquire + release: {:.1} us (median of single cycles)", median(&each));
-    println!("mean of a block: {:.1} us, {:.2} x two bare commits", figures.ours(), figures.ratio());
+    println!(
+        "mean of a block: {:.1} us, {:.2} x two bare commits",
+        figures.ours(),
+        figures.ratio()
+    );
 }

@@ -70,7 +70,8 @@ fn core_depends_on_nothing_and_is_no_std() {
 
 #[test]
 fn the_runtime_is_known_in_one_file_of_the_library() {
-    for folder in ["crates/store/src", "crates/redis/src", "crates/sqlite/src", "crates/fencelock/src"]
+    for folder in
+        ["crates/store/src", "crates/redis/src", "crates/sqlite/src", "crates/fencelock/src"]
     {
         for (path, text) in sources(folder) {
             let tests_only = path.contains("tests") || path.contains("conformance");
