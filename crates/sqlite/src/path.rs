@@ -70,12 +70,19 @@ pub(crate) fn look(path: &Path) -> Result<Present, StoreError> {
             }
             Ok(Present::File(FileId { device: stat.st_dev, inode: stat.st_ino }))
         }
-        Err(rustix::io::Errno::NOENT) if fs::symlink_metadata(path).is_ok() => {
+        Err(rustix::io::Errno::NOENT) if is_dangling_link(path) => {
             Err(config(format!("sqlite:{}: this is a symbolic link to nothing", path.display())))
         }
         Err(rustix::io::Errno::NOENT) => Ok(Present::Nothing),
         Err(error) => Err(io_failure(path, "the path can't be looked at", error.into())),
     }
+}
+
+/// Whether there is a link that leads nowhere. The link is looked at first: a file that another
+/// process lays out in the meantime must not be taken for one.
+fn is_dangling_link(path: &Path) -> bool {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    is_link && matches!(rustix::fs::stat(path), Err(rustix::io::Errno::NOENT))
 }
 
 /// Whether the path still names that file. One system call, on the way of every request.
@@ -217,6 +224,25 @@ mod tests {
             assert!(judge(refused).expect_err("refused").contains(name));
         }
         assert!(judge(0x1234_5678).expect_err("unknown").contains("unknown type 0x12345678"));
+    }
+
+    /// Goal: processes that open the same new file at once. Method: a file comes and goes while its
+    /// path is looked at.
+    #[test]
+    fn a_file_that_comes_and_goes_is_never_taken_for_a_broken_link() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("locks.db");
+        std::thread::scope(|scope| {
+            let looks = scope.spawn(|| (0..20_000).try_for_each(|_| look(&path).map(|_| ())));
+            while !looks.is_finished() {
+                fs::write(&path, "").expect("written");
+                fs::remove_file(&path).expect("removed");
+            }
+            looks.join().expect("no panic").expect("it is a file, or nothing");
+        });
+        std::os::unix::fs::symlink(folder.path().join("nowhere"), &path).expect("a link");
+        let error = look(&path).expect_err("a broken link");
+        assert!(error.to_string().contains("a symbolic link to nothing"), "{error}");
     }
 
     #[test]
