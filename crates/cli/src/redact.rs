@@ -24,6 +24,18 @@ pub(crate) fn redact(text: &str) -> Cow<'_, str> {
     Cow::Owned(redact_query(&out))
 }
 
+/// A text that is one URL, whatever is wrong with it, without its password.
+///
+/// [`redact`] knows a URL in a sentence by its `://` and its end; a slip in just that (`redis//`, a
+/// space in the password) must not print what the rest of it would hide.
+pub(crate) fn redact_mistyped(url: &str) -> String {
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme, rest)) if !scheme.contains('@') => (format!("{scheme}://"), rest),
+        _ => (String::new(), url),
+    };
+    redact(&format!("{scheme}{}", redact_authority(rest))).into_owned()
+}
+
 /// Everything up to the last `@` is who we are: a password may hold any character, also `/` and `@`
 /// when somebody forgot to escape it.
 fn redact_authority(url: &str) -> String {
@@ -101,6 +113,21 @@ mod tests {
             ("no url at all", "no url at all"),
         ] {
             assert_eq!(redact(text), shown);
+        }
+    }
+
+    #[test]
+    fn a_password_never_survives_a_slip_in_its_url() {
+        for (url, shown) in [
+            ("me:s3cret@h", "me:***@h"),
+            ("redis//me:s3cret@h", "redis//me:***@h"),
+            ("redis;//me:s3:c@ret@h", "redis;//me:***@h"),
+            ("rdeis://me:s3 cr,et@h", "rdeis://me:***@h"),
+            ("me:s3@cr://et@h", "me:***@h"),
+            ("redsi//h?pass=s3cret", "redsi//h?pass=***"),
+            ("redsi://h/3", "redsi://h/3"),
+        ] {
+            assert_eq!(redact_mistyped(url), shown);
         }
     }
 

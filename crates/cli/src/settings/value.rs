@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::key::nearest;
-use crate::redact::redact;
+use crate::redact::redact_mistyped;
 use crate::span;
 
 /// A wire format.
@@ -52,7 +52,7 @@ pub(super) fn store(text: &str) -> Result<String, String> {
         );
     }
     if !SCHEMES.contains(&scheme.as_str()) {
-        let shown = redact(text);
+        let shown = redact_mistyped(text);
         let shown = shown.escape_debug();
         return Err(match nearest(&scheme, SCHEMES.iter().copied()) {
             Some(near) if !scheme.is_empty() => {
