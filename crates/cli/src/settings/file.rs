@@ -4,8 +4,9 @@
 //! otherwise be found out by the lock that was not there.
 
 use std::env;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,17 +47,25 @@ fn text_of(path: &Path) -> Result<Option<String>, Failure> {
     let fail = |sentence: String| {
         Err(Failure::new(Exit::Config, format!("{}: {sentence}", path.display())))
     };
+    // Looked at before it is opened: the opening of a pipe waits for somebody to write.
     match fs::metadata(path) {
-        Ok(metadata) if metadata.len() > BYTES_MAX => {
-            return fail(format!("is larger than {BYTES_MAX} bytes: not a configuration file"));
+        Ok(metadata) if metadata.file_type().is_fifo() => {
+            return fail("is a pipe: not a configuration file".to_owned());
         }
         Ok(_) => {}
         Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return fail(format!("can't be read: {error}")),
     }
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
+    // Counted while it is read: a device has no length, and not all of them have an end.
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes));
+    match read.map(|_| String::from_utf8(bytes)) {
         Err(error) => fail(format!("can't be read: {error}")),
+        Ok(Ok(text)) if text.len() as u64 > BYTES_MAX => {
+            fail(format!("is larger than {BYTES_MAX} bytes: not a configuration file"))
+        }
+        Ok(Ok(text)) => Ok(Some(text)),
+        Ok(Err(error)) => fail(format!("can't be read: {error}")),
     }
 }
 

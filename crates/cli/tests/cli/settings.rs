@@ -124,6 +124,20 @@ fn a_wrong_file_exits_78_and_names_the_line() {
     }
 }
 
+/// Both were read for ever: the pipe until somebody writes, the device until memory is full.
+#[test]
+fn a_file_without_an_end_exits_78() {
+    let bench = Bench::new();
+    let file = bench.write("fencelock.toml", "");
+    fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &file).unwrap();
+    bench.run(["ls"]).assert_refused(78, &["fencelock.toml", "larger than"]);
+    fs::remove_file(&file).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&file).status().unwrap();
+    assert!(made.success());
+    bench.run(["ls"]).assert_refused(78, &["fencelock.toml", "pipe"]);
+}
+
 #[test]
 fn a_wrong_user_file_is_named_with_its_path() {
     let bench = Bench::new();
