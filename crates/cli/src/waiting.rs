@@ -85,13 +85,16 @@ fn refused(context: &Context, names: &Names, store: &str, error: &fencelock::Err
                 }
                 _ => String::new(),
             };
-            let first = names.first();
+            // The library's error does not say which of several names it was: each may be free.
+            let one_of = if names.len() == 1 { "" } else { "one of " };
+            let all: Vec<String> = names.iter().map(ToString::to_string).collect();
             context.failure(error).with_message(format!(
-                "{} is busy{waited}: held by {}{} in {store}; wait longer with --wait, or look with \
-                 `fencelock show {first}`",
+                "{one_of}{} is busy{waited}: held by {}{} in {store}; wait longer with --wait, or \
+                 look with `fencelock show {}`",
                 shown(names),
                 view::who(holder),
                 since(holder.since),
+                all.join(" "),
             ))
         }
         _ => context.failure(error),

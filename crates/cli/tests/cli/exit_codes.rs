@@ -236,3 +236,12 @@ fn the_table_of_the_help_is_what_is_observed() {
         assert_eq!(ended.code, *code, "{words:?} {ended:?}");
     }
 }
+
+/// The advice was to look at the first name, which was free.
+#[test]
+fn a_busy_one_of_several_names_is_not_said_to_be_the_first() {
+    let bench = Bench::new();
+    bench.acquire(&["b"]);
+    let ended = bench.run(["run", "a", "b", "-n", "--", "true"]);
+    ended.assert_refused(75, &["one of locks `a`, `b` is busy", "`fencelock show a b`"]);
+}
