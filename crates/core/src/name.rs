@@ -8,7 +8,8 @@ use core::{fmt, str::FromStr};
 
 /// The name of a lock: 1 to 512 arbitrary bytes.
 ///
-/// `Display` and `Debug` escape what is not printable ASCII, so that a name can't forge a log line.
+/// `Display` and `Debug` escape what moves a cursor, turns the direction of writing or takes no
+/// room, so that a name can't forge a log line or differ from another by what nobody sees.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockName(Arc<[u8]>);
 
@@ -100,10 +101,10 @@ impl From<&LockName> for LockName {
 impl fmt::Display for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.as_str() {
-            // Text stays readable in any script; what could move a cursor is escaped.
+            // Text stays readable in any script; what a terminal acts on or hides is escaped.
             Some(text) => {
                 for character in text.chars() {
-                    if character.is_control() || character == '\\' {
+                    if is_escaped(character) {
                         write!(f, "{}", character.escape_default())?;
                     } else {
                         write!(f, "{character}")?;
@@ -114,6 +115,12 @@ impl fmt::Display for LockName {
             None => write!(f, "{}", self.0.escape_ascii()),
         }
     }
+}
+
+fn is_escaped(character: char) -> bool {
+    let hidden = matches!(character,
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    character.is_control() || character == '\\' || hidden
 }
 
 impl fmt::Debug for LockName {
@@ -288,6 +295,8 @@ mod tests {
         assert_eq!(name.to_string(), "a\\n\\u{1b}[31mb");
         assert_eq!(LockName::new([0xff, b'a', 0]).expect("a name").to_string(), "\\xffa\\x00");
         assert_eq!(LockName::new("naïve 🔒").expect("a name").to_string(), "naïve 🔒");
+        let unseen = LockName::new("a\u{202e}b\u{200b}").expect("a name");
+        assert_eq!(unseen.to_string(), "a\\u{202e}b\\u{200b}");
     }
 
     #[test]
