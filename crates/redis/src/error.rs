@@ -129,8 +129,8 @@ pub(crate) fn from_connect(error: &redis::RedisError, at: &str) -> Failure {
                 kind: StoreErrorKind::Unavailable,
                 ..unreachable(at, "the host name has no address")
             },
+            // A wrong address rather than a fault of ours: there is no lock server.
             _ => Failure {
-                kind: StoreErrorKind::Protocol,
                 message: format!("{at} does not answer like a redis server"),
                 ..unreachable(at, "")
             },

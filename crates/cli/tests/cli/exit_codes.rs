@@ -161,6 +161,16 @@ fn a_store_that_is_not_there_gives_69_within_3_seconds() {
     assert!(late <= 1, "{late} calls took more than 3 seconds");
 }
 
+/// The stand-in answers as a web server does, which no redis can be made to do.
+#[test]
+fn an_address_where_something_else_listens_gives_69() {
+    let other = fencelock_testkit::FakeServer::start_unassisted(|_| {
+        fencelock_testkit::Reply::Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec())
+    });
+    let bench = Bench::new().set("FENCELOCK_STORE", &other.url());
+    bench.run(["run", "job", "-n", "--", "true"]).assert_refused(69, &[&other.addr()]);
+}
+
 #[test]
 fn a_store_that_denies_gives_77() {
     let server = RedisServer::builder().password("right").start();
