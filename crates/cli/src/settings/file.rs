@@ -6,7 +6,7 @@
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -52,6 +52,14 @@ fn text_of(path: &Path) -> Result<Option<String>, Failure> {
         Ok(metadata) if metadata.file_type().is_fifo() => {
             return fail("is a pipe: not a configuration file".to_owned());
         }
+        // Whoever writes this file chooses where the locks are. In a folder that all may write to,
+        // anybody's file would send ours to a store where nobody else looks.
+        Ok(metadata) if !is_trusted(metadata.uid()) => {
+            return fail(format!(
+                "belongs to user {}, neither to you nor to root: make it yours, or run elsewhere",
+                metadata.uid()
+            ));
+        }
         Ok(_) => {}
         Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return fail(format!("can't be read: {error}")),
@@ -67,6 +75,10 @@ fn text_of(path: &Path) -> Result<Option<String>, Failure> {
         Ok(Ok(text)) => Ok(Some(text)),
         Ok(Err(error)) => fail(format!("can't be read: {error}")),
     }
+}
+
+fn is_trusted(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
 
 fn is_absent(error: &io::Error) -> bool {

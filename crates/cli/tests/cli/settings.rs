@@ -138,6 +138,20 @@ fn a_file_without_an_end_exits_78() {
     bench.run(["ls"]).assert_refused(78, &["fencelock.toml", "pipe"]);
 }
 
+/// In a folder that all may write to, somebody else's file would choose our store.
+#[test]
+fn a_file_of_another_user_exits_78() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can give a file away");
+        return;
+    }
+    let bench = Bench::new();
+    let file = bench.write("fencelock.toml", "store = \"memory:\"\n");
+    assert_eq!(bench.run(["ls"]).code, 0);
+    std::os::unix::fs::chown(&file, Some(65_534), None).unwrap();
+    bench.run(["ls"]).assert_refused(78, &["fencelock.toml", "65534"]);
+}
+
 #[test]
 fn a_wrong_user_file_is_named_with_its_path() {
     let bench = Bench::new();
