@@ -97,7 +97,7 @@ impl Driver {
     /// The minder of this driver.
     pub(crate) fn minder(&self) -> Pid {
         eventually("a minder", || {
-            children_of(self.pid()).into_iter().find(|pid| name_of(*pid) == "fencelock-mind")
+            children_of(self.pid()).into_iter().find(|pid| name_of(*pid) == "lock-minder")
         })
     }
 

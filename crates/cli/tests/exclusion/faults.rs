@@ -230,6 +230,5 @@ fn children(pid: u32) -> Vec<u32> {
 }
 
 fn is_minder(pid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/comm"))
-        .is_ok_and(|name| name.trim() == "fencelock-mind")
+    fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "lock-minder")
 }

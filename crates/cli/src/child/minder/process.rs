@@ -47,7 +47,9 @@ fn isolate(wrapper: &OwnedFd, hello_line: &OwnedFd) {
     // autogroups (`sched_autogroup`) a session is scheduled as one thing beside all others, and on a
     // busy machine a process alone in one was measured to wake up seconds late.
     let _ = rustix::process::setpgid(None, None);
-    let _ = rustix::thread::set_name(c"fencelock-mind");
+    // Not called after the program: `pkill -9 fencelock` must not take wrapper and minder at once,
+    // since then nobody is left to end the command.
+    let _ = rustix::thread::set_name(c"lock-minder");
     // A mount must not stay busy because of the minder.
     let _ = rustix::process::chdir("/");
     if let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
