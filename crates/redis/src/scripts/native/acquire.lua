@@ -39,20 +39,28 @@ local seconds, micros = time[1], time[2]
 local now = #seconds == 10 and #micros == 6 and seconds .. micros
   or string.format('%010d%06d', seconds, micros)
 
+local sub, format = string.sub, string.format
+
 -- One name that nobody uses is the common case: taken by the very command that looks. Otherwise
 -- the same command has read the record and written nothing.
 local count = #KEYS
 local first
 if count == 1 and (not deadline or now <= deadline)
   and (not floor or floor < now and ARGV[6] == none) then
-  first = redis.pcall('SET', KEYS[1], 'fl1mh' .. token .. '1' .. now .. now .. lease,
-    'NX', 'GET', 'PX', life)
-  if not first then
+  local record = 'fl1mh' .. token .. '1' .. now .. now .. lease
+  first = redis.pcall('SET', KEYS[1], record, 'NX', 'GET', 'PX', life)
+  -- Nearly as common: another token gave it back, and its fencing token is behind the clock. All
+  -- that is decided below comes to the same for it.
+  local released = first and #first == 54 and sub(first, 1, 5) == 'fl1mf'
+    and sub(first, 6, 37) ~= token and sub(first, 39) < now and tonumber(sub(first, 39))
+  if released then
+    redis.call('SET', KEYS[1], record, 'PX', life)
+  end
+  if released or not first then
     return now .. 'g1' .. now
   end
 end
 
-local sub, format = string.sub, string.format
 -- Only the table of an error has `err`; for a string it is nil.
 local records = { first }
 for i = 1, count do
