@@ -168,13 +168,18 @@ impl Question {
         let mut answer = ask(flight, self, Form::Usual).await?;
         if let Some(form) = self.other_form(&answer, flight.allowed()) {
             let first = answer;
+            // Whatever becomes of this copy: one before it may have been carried out.
+            let after = |failure: Failure| match first.resent {
+                true => Failure { outcome: Outcome::Unknown, ..failure },
+                false => failure,
+            };
             // On the heap: it is rare, and as large as the first.
-            answer = Box::pin(ask(flight, self, form)).await?;
+            answer = Box::pin(ask(flight, self, form)).await.map_err(after)?;
             answer.resent |= first.resent;
             match (form, &answer.value) {
                 // Whatever else is wrong: that command exists.
                 (Form::Hash, Value::ServerError(refused)) if refused.code() == "NOSCRIPT" => {
-                    return Err(no_eval(&first.value, flight.at()));
+                    return Err(after(no_eval(&first.value, flight.at())));
                 }
                 (Form::Hash, value) if !refuses(value, "evalsha") => {
                     flight.allowed().set(Allowed::HASH_ONLY);

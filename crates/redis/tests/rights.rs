@@ -120,3 +120,27 @@ async fn a_right_that_a_script_lacks_is_denied_and_nothing_was_done() {
     assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::Denied, Outcome::NotDone));
     assert_eq!(server.cli(&["EXISTS", "fencelock:k"]), redis::Value::Int(0));
 }
+
+#[tokio::test]
+async fn a_verb_that_is_denied_half_its_rights_has_written_nothing() {
+    for dialect in support::DIALECTS {
+        let server = server_with(dialect, &documented(dialect));
+        let store = store_at(&server.url_as("app", "p"), dialect);
+        let holder = token();
+        let grant = take(&store, "app:k", holder).await;
+        let key = String::from_utf8(support::key_of(dialect, &name("app:k"))).expect("a key");
+        let before = server.cli(&["GET", &key]);
+        server.cli(&["ACL", "SETUSER", "app", "-pexpire"]);
+        let result = if let Some(fence) = grant.fence.token() {
+            let fence = fence.next().expect("a token");
+            let raise = RaiseFenceRequest::new(name("app:k"), holder, fence);
+            store.raise_fence(&raise, soon(&store)).await.map(|_| ())
+        } else {
+            let exchange = ExchangeRequest::new(name("app:k"), holder, token(), ttl(30_000));
+            store.exchange_token(&exchange, soon(&store)).await.map(|_| ())
+        };
+        let error = result.expect_err("it may not prolong");
+        assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::Denied, Outcome::NotDone));
+        assert_eq!(server.cli(&["GET", &key]), before, "{dialect}");
+    }
+}

@@ -5,16 +5,16 @@ mod support;
 use std::time::Duration;
 
 use fencelock_core::{
-    Acquired, ExchangeRequest, FencingToken, ForceReleaseRequest, Forced, ForeignKind, HealRequest,
-    Healed, Inspection, ListRequest, Moment, NotHeld, Novelty, RaiseFenceRequest, Raised, Released,
-    Renewed, ShortenRequest, Shortened,
+    AcquireRequest, Acquired, ExchangeRequest, FencingToken, ForceReleaseRequest, Forced,
+    ForeignKind, HealRequest, Healed, Inspection, ListRequest, Moment, NotHeld, Novelty,
+    RaiseFenceRequest, Raised, Released, Renewed, ShortenRequest, Shortened,
 };
 use fencelock_redis::{Dialect, RedisStore};
 use fencelock_store::{Outcome, Store, StoreErrorKind};
 use fencelock_testkit::{FakeServer, RedisServer, Reply};
 use support::{
-    DIALECTS, acquire, granted, inspect, name, release, renew, soon, store_at, take, token, ttl,
-    within,
+    DIALECTS, acquire, granted, inspect, name, names, release, renew, soon, store_at, take, token,
+    ttl, within,
 };
 
 /// Every verb once, on a lock of ours; `before` is called before each.
@@ -183,7 +183,7 @@ async fn assert_each_verb_finds(store: &RedisStore, kind: &ForeignKind) {
         other => panic!("{kind:?}: {other:?}"),
     }
     let set = support::names(&["a", "k", "z"]);
-    let request = fencelock_core::AcquireRequest::new(set, ours, ttl(30_000));
+    let request = AcquireRequest::new(set, ours, ttl(30_000));
     let answer = store.acquire(&request, by).await.expect("the store answers").answer;
     assert!(matches!(&answer, Acquired::Foreign(f) if f.name == name("k")), "{answer:?}");
     let foreign = NotHeld::Foreign(kind.clone());
@@ -283,7 +283,7 @@ async fn when_memory_is_full_renewals_and_releases_work_and_a_grant_is_refused_w
         let error = acquire(&store, "new", token()).await.expect_err("there is no room");
         assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::Full, Outcome::NotDone));
         let set = support::names(&["new", "other"]);
-        let request = fencelock_core::AcquireRequest::new(set, token(), ttl(30_000));
+        let request = AcquireRequest::new(set, token(), ttl(30_000));
         let error = store.acquire(&request, soon(&store)).await.expect_err("there is no room");
         assert_eq!(error.kind(), StoreErrorKind::Full);
         if dialect == Dialect::Native {
@@ -387,6 +387,24 @@ async fn an_old_server_is_named_and_holds_no_lock() {
 }
 
 #[tokio::test]
+async fn what_an_old_server_has_done_is_not_said_to_be_undone() {
+    // It understands the script for several names.
+    let server = FakeServer::start(|args| match args[0].as_slice() {
+        b"INFO" => Reply::bulk("# Server\r\nredis_version:6.2.14\r\nrun_id:abc\r\n"),
+        b"EVAL" => Reply::Array(vec![Reply::bulk("g")]),
+        _ => Reply::simple("OK"),
+    });
+    let store = store_at(&server.url(), Dialect::Plain);
+    let asked = AcquireRequest::new(names(&["a", "b"]), token(), ttl(30_000));
+    let error = store.acquire(&asked, soon(&store)).await.expect_err("it is too old");
+    // The first request is on its way before the server has said how old it is.
+    let was_sent = server.take_requests().iter().any(|args| args[0] == b"EVAL");
+    let outcome = if was_sent { Outcome::Unknown } else { Outcome::NotDone };
+    assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::Config, outcome));
+    assert!(was_sent, "the test saw nothing");
+}
+
+#[tokio::test]
 async fn binary_names_and_names_with_braces_are_different_locks_with_the_documented_keys() {
     let server = RedisServer::start();
     let store = store_at(&server.url(), Dialect::Native);
@@ -400,7 +418,7 @@ async fn binary_names_and_names_with_braces_are_different_locks_with_the_documen
     ];
     let mut connection = server.connect();
     for (bytes, key) in table {
-        let request = fencelock_core::AcquireRequest::new(name(bytes), token(), ttl(30_000));
+        let request = AcquireRequest::new(name(bytes), token(), ttl(30_000));
         let _ = granted(store.acquire(&request, soon(&store)).await);
         let exists: bool =
             redis::cmd("EXISTS").arg(key).query(&mut connection).expect("the server answers");
@@ -443,7 +461,7 @@ async fn a_batch_of_more_keys_than_one_step_bears_is_renewed_whole() {
             let members = (0..40).map(|member| name(format!("{lease}/{member}")));
             let set = fencelock_core::Names::new(members).expect("a set");
             let holder = token();
-            let request = fencelock_core::AcquireRequest::new(set.clone(), holder, ttl(5_000));
+            let request = AcquireRequest::new(set.clone(), holder, ttl(5_000));
             let _ = granted(store.acquire(&request, soon(&store)).await);
             batch.push(fencelock_core::RenewRequest::new(set, holder, ttl(60_000)));
         }
@@ -462,7 +480,7 @@ async fn a_call_without_time_sends_nothing() {
     let store = store_at(&server.url(), Dialect::Native);
     let _ = store.connect(soon(&store)).await.expect("connected");
     let monitor = server.monitor();
-    let request = fencelock_core::AcquireRequest::new(name("k"), token(), ttl(30_000));
+    let request = AcquireRequest::new(name("k"), token(), ttl(30_000));
     for by in [Moment::START, within(&store, 0)] {
         let error = store.acquire(&request, by).await.expect_err("no time is left");
         assert_eq!(error.outcome(), Outcome::NotDone);

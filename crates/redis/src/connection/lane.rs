@@ -10,7 +10,7 @@ use std::{
 };
 
 use fencelock_core::Moment;
-use fencelock_store::{StoreError, rt};
+use fencelock_store::{Outcome, StoreError, rt};
 use redis::Value;
 
 use super::{
@@ -286,7 +286,8 @@ impl<'a> Flight<'a> {
                 let greeting = link.greeting().await;
                 // An old server may understand a request by chance; it must not hold a lock.
                 match greeting.refusal(self.at()) {
-                    Some(refusal) => Err(refusal),
+                    Some(refusal) if matches!(value, Value::ServerError(_)) => Err(refusal),
+                    Some(refusal) => Err(Failure { outcome: Outcome::Unknown, ..refusal }),
                     None => Ok(Ok(Answer { value, greeting, resent: false, by_text })),
                 }
             }

@@ -12,7 +12,8 @@
 --   a             too far ahead of the server's clock
 --   n why         not held: see record.lua
 --
--- Atomic: all of it; all keys are read and checked before the first write.
+-- Atomic: all of it; all keys are read and checked before the first write. Works when memory is
+-- full.
 
 local token, fence = ARGV[1], ARGV[2]
 local seen, failure = look_all(1, #KEYS)
@@ -34,7 +35,9 @@ for i = 1, #KEYS do
 end
 for i = 1, #KEYS do
   local record = seen[i]
-  redis.call('SET', KEYS[i], 'fl1mh' .. token .. '1' .. fence .. sub(record.raw, 55), 'KEEPTTL')
+  -- The expiry first: a right that is missing then refuses the whole, and it is allowed when
+  -- memory is full, as is every write after it.
   redis.call('PEXPIRE', KEYS[i], life(record.ends, 0, fence), 'GT')
+  redis.call('SET', KEYS[i], 'fl1mh' .. token .. '1' .. fence .. sub(record.raw, 55), 'KEEPTTL')
 end
 return now .. 'k'

@@ -42,7 +42,9 @@ if why then
   return { 'n', why }
 end
 for i = 1, #KEYS do
-  redis.call('SET', KEYS[i], ARGV[2], 'KEEPTTL')
+  -- The expiry first: a right that is missing then refuses the whole, and it is allowed when
+  -- memory is full, as is every write after it.
   redis.call('PEXPIRE', KEYS[i], ARGV[3], 'GT')
+  redis.call('SET', KEYS[i], ARGV[2], 'KEEPTTL')
 end
 return { 'g', least_left() }
