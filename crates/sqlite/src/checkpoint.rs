@@ -1,81 +1,111 @@
 //! Keeps the write-ahead log short: brings it into the file now and then, so that it starts over.
 //!
 //! ```text
-//!   frames   500                                    16 000
+//!   frames   500                                    4 000
 //!   --------|--------------------------------------|----------------------
-//!            on a thread: beside all work first,    on the way of the caller,
-//!            then the small rest, holding           when nobody else got to it
-//!            writers up for a moment
+//!            beside all work: the log starts over   the small rest too, holding writers
+//!            if nobody wrote meanwhile              up while the disk is waited for
 //! ```
 //!
+//! All of it happens on a thread that may block, never on the way of a caller. Writers are held up
+//! as the last resort only: where the disk takes 5 ms, a renewal with little time came too late in
+//! one case of five when that was done every 500 frames.
+//!
 //! Short matters for speed too: SQLite finds pages in the log by a table that a page written over
-//! and over again fills with collisions, so that each commit costs more the longer the log is.
+//! and over again fills with collisions, up to 4,096 frames.
 
 use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
+    thread,
+    time::Duration,
 };
 
 use fencelock_store::rt;
 
 use crate::{builder::Options, connection::Connection};
 
-/// 2 MB of log, a millisecond or two of work.
+/// Half a megabyte of log. After work that left the log as it was, the next is due when it has
+/// grown by as much.
 const START_FRAMES: u32 = 500;
-/// Short-lived processes may all end before their work beside is done.
-const INLINE_FRAMES: u32 = 16_000;
+/// Short-lived processes may all end before their work is done: from here on a close waits for it.
+const LONG_FRAMES: u32 = 2_000;
+const FULL_FRAMES: u32 = 4_000;
+/// Only a moment without a writer begins the last resort.
+const FULL_TRIES: u32 = 40;
+const FULL_PAUSE: Duration = Duration::from_millis(1);
 
 /// Starts at most one piece of such work at a time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Checkpointer {
-    running: Arc<AtomicBool>,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    running: AtomicBool,
+    is_long: AtomicBool,
+    next: AtomicU32,
 }
 
 impl Checkpointer {
-    /// Does what the length of the log asks for after a commit on this connection.
-    pub(crate) fn after_commit(&self, connection: &Connection, path: &Path, options: &Options) {
-        let frames = connection.log_frames();
+    /// Starts what the length of the log asks for, given how many frames it had after a commit.
+    pub(crate) fn after_commit(&self, frames: u32, path: &Path, options: &Options) {
+        let state = &self.state;
         if frames < START_FRAMES {
+            state.next.store(START_FRAMES, Ordering::Relaxed);
             return;
         }
-        if frames >= INLINE_FRAMES {
-            report(connection.checkpoint("FULL"));
+        if frames < state.next.load(Ordering::Relaxed) || state.running.swap(true, Ordering::AcqRel)
+        {
             return;
         }
-        if self.running.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let running = Running(Arc::clone(&self.running));
+        state.next.store(frames.saturating_add(START_FRAMES), Ordering::Relaxed);
+        state.is_long.store(frames >= LONG_FRAMES, Ordering::Relaxed);
+        let running = Running(Arc::clone(state));
         let (path, options) = (path.to_owned(), options.clone());
-        rt::try_spawn(async move {
-            rt::blocking(move || {
-                let _running = running;
-                // A connection of its own: the store's is for the callers.
-                if let Ok(connection) = Connection::open_existing(&path, &options) {
-                    report(connection.checkpoint("PASSIVE"));
-                    report(connection.checkpoint("FULL"));
-                }
-            })
-            .await;
+        rt::try_spawn_blocking(move || {
+            let _running = running;
+            // A connection of its own: the store's is for the callers.
+            if let Ok(connection) = Connection::open_existing(&path, &options)
+                && let Err(error) = shorten(&connection, frames)
+            {
+                // Nothing is lost: the log is longer until the next time.
+                tracing::debug!(%error, "the log could not be brought into the lock file");
+            }
         });
     }
+
+    /// Whether work runs that should not end with the process.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.state.running.load(Ordering::Acquire) && self.state.is_long.load(Ordering::Relaxed)
+    }
+}
+
+fn shorten(connection: &Connection, frames: u32) -> rusqlite::Result<()> {
+    let mut is_done = connection.checkpoint("PASSIVE")?;
+    if frames >= FULL_FRAMES {
+        for _ in 0..FULL_TRIES {
+            if is_done {
+                break;
+            }
+            // It waits for nobody: where somebody writes it does what was done above, and where
+            // somebody who stands still reads, it lets go of the writers at once.
+            is_done = connection.checkpoint("FULL")?;
+            thread::sleep(FULL_PAUSE);
+        }
+    }
+    Ok(())
 }
 
 /// Also when the work is dropped with its runtime before it began.
-struct Running(Arc<AtomicBool>);
+struct Running(Arc<State>);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
-fn report(result: rusqlite::Result<()>) {
-    if let Err(error) = result {
-        // Nothing is lost: the log is longer until the next time.
-        tracing::debug!(%error, "the log could not be brought into the lock file");
+        self.0.running.store(false, Ordering::Release);
     }
 }

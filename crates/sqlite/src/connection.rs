@@ -45,6 +45,8 @@ pub(crate) enum Access {
     Read,
     /// It may write: nobody else does meanwhile.
     Write,
+    /// The same, and the caller has little time.
+    Renew,
 }
 
 /// An answer with what the store says of itself.
@@ -103,16 +105,20 @@ impl Connection {
         self.opened_by == std::process::id() && path::is_still(path, self.file)
     }
 
-    /// How many frames the log had after our last commit.
-    pub(crate) fn log_frames(&self) -> u32 {
-        self.log_frames.load(Ordering::Relaxed)
+    /// How many frames the log had after our last commit; told once, since others make it start
+    /// over, and a step that changes nothing writes none.
+    pub(crate) fn take_log_frames(&self) -> u32 {
+        self.log_frames.swap(0, Ordering::Relaxed)
     }
 
-    /// Moves the log into the file as far as that blocks nobody, so that the log starts over.
-    pub(crate) fn checkpoint(&self, mode: &str) -> rusqlite::Result<()> {
+    /// Moves the log into the file. Whether all of it is there now, as far as could be seen:
+    /// whoever is inside keeps it from coming further.
+    pub(crate) fn checkpoint(&self, mode: &str) -> rusqlite::Result<bool> {
         let pragma = format!("PRAGMA wal_checkpoint({mode})");
-        // The answer says how far it came; whoever is inside keeps it from coming further.
-        self.sql.query_row(&pragma, [], |_| Ok(()))
+        self.sql.query_row(&pragma, [], |row| {
+            let (busy, frames, moved): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            Ok(busy == 0 && frames == moved)
+        })
     }
 
     /// One attempt at one step.
@@ -145,8 +151,12 @@ impl Connection {
                 Ok(()) => Ok(answer),
                 Err(error) => Err(Failure::sql(error, Phase::Committing)),
             });
-        if result.is_err() && !self.sql.is_autocommit() {
-            self.run("ROLLBACK")?;
+        if let Err(failure) = &result
+            && !self.sql.is_autocommit()
+        {
+            // A commit that may have happened stays one when this fails as well.
+            let phase = failure.phase();
+            self.run("ROLLBACK").map_err(|error| Failure::Sql { error, phase })?;
         }
         Ok(Done { answer: result?, now, incarnation: self.incarnation.clone() })
     }
@@ -155,7 +165,7 @@ impl Connection {
     /// their instants.
     fn begin(&self, access: Access, clock: &Clock) -> rusqlite::Result<StoreNow> {
         match access {
-            Access::Write => self.run("BEGIN IMMEDIATE")?,
+            Access::Write | Access::Renew => self.run("BEGIN IMMEDIATE")?,
             Access::Read => {
                 self.run("BEGIN")?;
                 // What is read is settled by the first look, not by the BEGIN.
@@ -237,6 +247,22 @@ mod tests {
     }
 
     #[test]
+    fn the_length_of_the_log_is_told_once_for_each_commit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let connection =
+            Connection::open(&folder.path().join("locks.db"), &options()).expect("it opens");
+        let insert = "INSERT INTO lock VALUES \
+                      (x'00', 'mutex', 0, NULL, NULL, 0, 0, 0, x'', 0, 0, x'', NULL, NULL, 0)";
+        let steps: [(&str, bool); 3] = [("SELECT 1", false), (insert, true), ("SELECT 1", false)];
+        for (sql, writes) in steps {
+            let step = |transaction: &Transaction<'_>| transaction.sql.prepare(sql)?.exists([]);
+            let done = connection.attempt(Access::Write, &Clock::Monotonic, &step);
+            done.expect("it commits");
+            assert_eq!(connection.take_log_frames() > 0, writes, "{sql}");
+        }
+    }
+
+    #[test]
     fn statements_are_prepared_once() {
         let folder = tempfile::tempdir().expect("a folder");
         let connection =
@@ -245,7 +271,7 @@ mod tests {
             let again = rusqlite::StatementStatus::RePrepare;
             let sql = "SELECT name FROM lock WHERE sweep_at_us < ?1";
             let mut statement = connection.sql.prepare_cached(sql).expect("it is cached");
-            assert!(!statement.exists([connection.log_frames()]).expect("it runs"));
+            assert!(!statement.exists([connection.take_log_frames()]).expect("it runs"));
             statement.get_status(again)
         };
         planned_again();

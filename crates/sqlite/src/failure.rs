@@ -60,6 +60,14 @@ impl Failure {
         }
     }
 
+    /// How far the attempt had come.
+    pub(crate) fn phase(&self) -> Phase {
+        match self {
+            Self::Sql { phase, .. } => *phase,
+            Self::Busy | Self::NotOpen | Self::Store(_) => Phase::Working,
+        }
+    }
+
     /// Whether the disk, or the size that is allowed, is used up.
     pub(crate) fn is_full(&self) -> bool {
         matches!(self, Self::Sql { error, .. } if primary(error) == ffi::SQLITE_FULL)

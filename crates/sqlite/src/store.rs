@@ -112,11 +112,15 @@ impl SqliteStore {
             let inner = &self.inner;
             let clock = &inner.options.clock;
             inner.check(by)?;
+            if rt::runtime_id().is_none() {
+                let message = format!("{self} was asked outside of a tokio runtime");
+                return Err(StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message));
+            }
             let Some(_turn) = inner.turns.wait(clock, by).await else {
                 return Err(inner.fail(Failure::Busy));
             };
             let step = |transaction: &Transaction<'_>| step(transaction, inner.rules);
-            let mut pause = Pause::default();
+            let mut pause = Pause::of(access);
             loop {
                 inner.check(by)?;
                 let failure = match inner.attempt(access, &step) {
@@ -209,8 +213,11 @@ impl Inner {
         };
         let result = connection.attempt(access, &self.options.clock, step);
         match &result {
-            Ok(_) if access == Access::Write => {
-                self.checkpointer.after_commit(connection, &self.path, &self.options);
+            Ok(_) if access != Access::Read => {
+                let frames = connection.take_log_frames();
+                if frames > 0 {
+                    self.checkpointer.after_commit(frames, &self.path, &self.options);
+                }
             }
             Err(failure) if failure.breaks_connection() => *guard = None,
             _ => {}
@@ -228,23 +235,36 @@ impl Inner {
 }
 
 /// The pauses of one call while the file is busy.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pause {
     tries: u32,
+    tries_at_once: u32,
+    longest: Duration,
 }
 
 impl Pause {
-    /// A transaction takes some ten microseconds: the next try may well succeed.
-    const TRIES_AT_ONCE: u32 = 4;
     const SHORTEST: Duration = Duration::from_micros(100);
-    const LONGEST: Duration = Duration::from_millis(5);
+
+    /// A transaction takes some ten microseconds: the next try may well succeed.
+    ///
+    /// Others come back soon after they left. Who looks once now and then can miss every moment
+    /// between two of them, and a lease that is not renewed in time is lost: renewals look longer,
+    /// and more often.
+    fn of(access: Access) -> Self {
+        let (tries_at_once, longest) = match access {
+            Access::Renew => (16, Duration::from_millis(1)),
+            Access::Read | Access::Write => (4, Duration::from_millis(5)),
+        };
+        Self { tries: 0, tries_at_once, longest }
+    }
 
     async fn wait(&mut self, clock: &Clock, by: Moment) {
         self.tries = self.tries.saturating_add(1);
-        let Some(step) = self.tries.checked_sub(Self::TRIES_AT_ONCE + 1) else {
+        if !self.tries.is_multiple_of(self.tries_at_once) {
             return std::thread::yield_now();
-        };
-        let span = Self::SHORTEST.saturating_mul(1 << step.min(6)).min(Self::LONGEST);
+        }
+        let step = self.tries / self.tries_at_once - 1;
+        let span = Self::SHORTEST.saturating_mul(1 << step.min(6)).min(self.longest);
         // Between a half and the whole, so that those who wait spread out.
         let jittered = span / 2 + (span / 2).mul_f64(f64::from(rt::chance()) / f64::from(u32::MAX));
         let left = by.saturating_since(clock.now());
@@ -304,7 +324,7 @@ impl Store for SqliteStore {
         if batch.len() > RenewRequest::MAX_BATCH {
             return Box::pin(async { Err(StoreError::unsupported("a batch of too many leases")) });
         }
-        self.step(Access::Write, by, |transaction, rules| transaction.renew(rules, batch))
+        self.step(Access::Renew, by, |transaction, rules| transaction.renew(rules, batch))
     }
 
     fn shorten<'a>(
@@ -390,6 +410,12 @@ impl Store for SqliteStore {
             for _ in 0..CLOSE_LOOKS {
                 if let Some(mut guard) = self.inner.try_connection() {
                     *guard = None;
+                    break;
+                }
+                rt::sleep(Pause::SHORTEST).await;
+            }
+            for _ in 0..CHECKPOINT_LOOKS {
+                if !self.inner.checkpointer.is_needed() {
                     return;
                 }
                 rt::sleep(Pause::SHORTEST).await;
@@ -400,3 +426,5 @@ impl Store for SqliteStore {
 
 /// About a second. After that, the connection closes when the last clone of the store is dropped.
 const CLOSE_LOOKS: u32 = 1_000;
+/// About a quarter of a second.
+const CHECKPOINT_LOOKS: u32 = 250;

@@ -361,7 +361,7 @@ async fn forgotten_rows_are_swept_while_new_ones_are_made() {
 
 #[tokio::test]
 async fn the_log_does_not_grow_for_ever() {
-    // 18,000 commits of a frame or more: more than the longest log that is allowed.
+    // 18,000 commits of a frame or more, without a break in which nobody writes.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("locks.db");
     let store = SqliteStore::open(&path).unwrap();
@@ -551,4 +551,17 @@ async fn too_many_processes_and_wakeups_are_unsupported() {
     request.binding = processes(&(0..17).collect::<Vec<_>>());
     let error = store.acquire(&request, soon()).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+}
+
+#[test]
+fn outside_of_a_runtime_it_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path().join("locks.db")).unwrap();
+    let request = AcquireRequest::new(name("k"), rt::fresh_token(), ttl(1_000));
+    let mut future = store.acquire(&request, soon());
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(Err(error)) => assert_eq!(error.kind(), StoreErrorKind::Config),
+        other => panic!("{other:?}"),
+    }
 }

@@ -88,6 +88,19 @@ pub async fn blocking<T: Send + 'static>(step: impl FnOnce() -> T + Send + 'stat
     tokio::task::spawn_blocking(step).await.ok()
 }
 
+/// Starts a blocking step on the threads for such of the caller's runtime, at once: also where a
+/// task never lets the runtime do anything else. Outside a runtime it returns `false` and the step
+/// is dropped.
+pub fn try_spawn_blocking(step: impl FnOnce() + Send + 'static) -> bool {
+    match tokio::runtime::Handle::try_current() {
+        Ok(handle) => {
+            handle.spawn_blocking(step);
+            true
+        }
+        Err(_) => false,
+    }
+}
+
 /// Runs a future to its end on a runtime of its own, which ends with it: for tests and for threads
 /// that have none. Must not be called from inside a task.
 ///
