@@ -142,7 +142,8 @@ async fn a_foreign_value_is_left_alone_by_every_verb_and_named() {
     let held_rw = format!("fl1rh{}1{:016}{:016}00060000", "a".repeat(32), 1, 1);
     let held_v2 = format!("fl2mh{}1{:016}{:016}00060000", "a".repeat(32), 1, 1);
     let torn = "fl1mh0123456789".to_owned() + &"x".repeat(70);
-    let plants: [(&[&str], ForeignKind); 7] = [
+    let free_torn = format!("fl1mf{}1{}", "a".repeat(32), "(not a number) -");
+    let plants: [(&[&str], ForeignKind); 8] = [
         (&["HSET", "fencelock:k", "a", "b"], ForeignKind::Type("hash".into())),
         (&["RPUSH", "fencelock:k", "a"], ForeignKind::Type("list".into())),
         (&["SET", "fencelock:k", "flower"], ForeignKind::String),
@@ -150,6 +151,7 @@ async fn a_foreign_value_is_left_alone_by_every_verb_and_named() {
         (&["SET", "fencelock:k", &held_rw], ForeignKind::Kind("r".into())),
         (&["SET", "fencelock:k", &held_v2], ForeignKind::Version("2".into())),
         (&["SET", "fencelock:k", &torn], ForeignKind::Unreadable),
+        (&["SET", "fencelock:k", &free_torn], ForeignKind::Unreadable),
     ];
     for (plant, kind) in plants {
         server.cli(&["FLUSHALL"]);

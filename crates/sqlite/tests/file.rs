@@ -515,6 +515,25 @@ async fn a_bound_lease_is_free_once_all_its_processes_are_gone_and_we_can_tell()
 }
 
 #[tokio::test]
+async fn a_lease_that_is_renewed_from_another_time_namespace_is_bound_no_more() {
+    // Start times are shown in the reader's namespace: there every process seems to be another.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("locks.db");
+    let clock = ManualClock::new();
+    let mut request = AcquireRequest::new(name("x"), rt::fresh_token(), ttl(10_000));
+    request.binding = processes(&[10]);
+    let answer = acquire(&within(&path, &clock, here()), &request).await.unwrap();
+    assert!(matches!(answer, Acquired::Granted(_)), "{answer:?}");
+    let elsewhere = here().time_namespace(2).processes(|_| Presence::Gone);
+    let elsewhere = within(&path, &clock, elsewhere);
+    let batch = [RenewRequest::new(name("x"), request.token, ttl(10_000))];
+    clock.advance(Duration::from_millis(1));
+    let answer = elsewhere.renew(&batch, Moment::NEVER).await.unwrap().answer;
+    assert!(matches!(answer[..], [Renewed::Extended { .. }]), "{answer:?}");
+    assert!(!is_free(&elsewhere, "x").await);
+}
+
+#[tokio::test]
 async fn a_lease_that_was_handed_on_is_not_bound_to_its_old_processes() {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::new();
