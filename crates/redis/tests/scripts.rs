@@ -184,7 +184,7 @@ async fn assert_each_verb_finds(store: &RedisStore, kind: &ForeignKind) {
         }
         other => panic!("{kind:?}: {other:?}"),
     }
-    let set = support::names(&["a", "k", "z"]);
+    let set = names(&["a", "k", "z"]);
     let request = AcquireRequest::new(set, ours, ttl(30_000));
     let answer = store.acquire(&request, by).await.expect("the store answers").answer;
     assert!(matches!(&answer, Acquired::Foreign(f) if f.name == name("k")), "{answer:?}");
@@ -284,7 +284,7 @@ async fn when_memory_is_full_renewals_and_releases_work_and_a_grant_is_refused_w
         server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
         let error = acquire(&store, "new", token()).await.expect_err("there is no room");
         assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::Full, Outcome::NotDone));
-        let set = support::names(&["new", "other"]);
+        let set = names(&["new", "other"]);
         let request = AcquireRequest::new(set, token(), ttl(30_000));
         let error = store.acquire(&request, soon(&store)).await.expect_err("there is no room");
         assert_eq!(error.kind(), StoreErrorKind::Full);

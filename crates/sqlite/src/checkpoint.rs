@@ -20,8 +20,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
-    thread,
-    time::Duration,
 };
 
 use fencelock_store::rt;
@@ -34,9 +32,8 @@ const START_FRAMES: u32 = 500;
 /// Short-lived processes may all end before their work is done: from here on a close waits for it.
 const LONG_FRAMES: u32 = 2_000;
 const FULL_FRAMES: u32 = 4_000;
-/// Only a moment without a writer begins the last resort.
-const FULL_TRIES: u32 = 40;
-const FULL_PAUSE: Duration = Duration::from_millis(1);
+/// Where nobody who stands still is inside, the first one does it.
+const FULL_TRIES: u32 = 4;
 
 /// Starts at most one piece of such work at a time.
 #[derive(Clone, Debug, Default)]
@@ -70,8 +67,8 @@ impl Checkpointer {
         rt::try_spawn_blocking(move || {
             let _running = running;
             // A connection of its own: the store's is for the callers.
-            if let Ok(connection) = Connection::open_existing(&path, &options)
-                && let Err(error) = shorten(&connection, frames)
+            if let Ok(mut connection) = Connection::open_existing(&path, &options)
+                && let Err(error) = shorten(&mut connection, frames)
             {
                 // Nothing is lost: the log is longer until the next time.
                 tracing::debug!(%error, "the log could not be brought into the lock file");
@@ -85,17 +82,15 @@ impl Checkpointer {
     }
 }
 
-fn shorten(connection: &Connection, frames: u32) -> rusqlite::Result<()> {
-    let mut is_done = connection.checkpoint("PASSIVE")?;
+fn shorten(connection: &mut Connection, frames: u32) -> rusqlite::Result<()> {
+    // It can't see what was written meanwhile: that it moved all it saw says little.
+    let _ = connection.checkpoint("PASSIVE")?;
     if frames >= FULL_FRAMES {
+        connection.insist()?;
         for _ in 0..FULL_TRIES {
-            if is_done {
+            if connection.checkpoint("FULL")? {
                 break;
             }
-            // It waits for nobody: where somebody writes it does what was done above, and where
-            // somebody who stands still reads, it lets go of the writers at once.
-            is_done = connection.checkpoint("FULL")?;
-            thread::sleep(FULL_PAUSE);
         }
     }
     Ok(())

@@ -111,6 +111,16 @@ impl Connection {
         self.log_frames.swap(0, Ordering::Relaxed)
     }
 
+    /// From here on, waits for others inside the file: as many looks as find a moment between two
+    /// writers, about a millisecond, so that somebody who stands still inside holds nobody else up.
+    pub(crate) fn insist(&mut self) -> rusqlite::Result<()> {
+        const LOOKS: i32 = 1_000;
+        self.sql.busy_handler(Some(|looks| {
+            std::thread::yield_now();
+            looks < LOOKS
+        }))
+    }
+
     /// Moves the log into the file. Whether all of it is there now, as far as could be seen:
     /// whoever is inside keeps it from coming further.
     pub(crate) fn checkpoint(&self, mode: &str) -> rusqlite::Result<bool> {
