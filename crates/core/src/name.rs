@@ -167,6 +167,8 @@ pub struct Names(Arc<[LockName]>);
 impl Names {
     /// The most names in one set. A set is one atomic step of the store, which must stay short.
     pub const MAX: usize = 64;
+    /// The most names that are looked at, duplicates among them: some iterators never end.
+    const MAX_GIVEN: usize = Self::MAX * 64;
 
     /// A set of one name.
     #[must_use]
@@ -177,9 +179,13 @@ impl Names {
     /// Sorts and de-duplicates the names.
     ///
     /// # Errors
-    /// When there is none, or more than [`Names::MAX`] different ones.
+    /// When there is none, or more than [`Names::MAX`] different ones, or more than 4 096 in all.
     pub fn new(names: impl IntoIterator<Item = LockName>) -> Result<Self, NamesError> {
-        let mut names: Vec<LockName> = names.into_iter().take(Self::MAX * 64).collect();
+        let mut names: Vec<LockName> = names.into_iter().take(Self::MAX_GIVEN + 1).collect();
+        // What is beyond may be another name: a lock that was not taken must not pass for taken.
+        if names.len() > Self::MAX_GIVEN {
+            return Err(NamesError::TooMany { count: names.len() });
+        }
         names.sort();
         names.dedup();
         match names.len() {
@@ -304,6 +310,16 @@ mod tests {
         assert_eq!(Names::new([]), Err(NamesError::Empty));
         let many = (0..65).map(|n| LockName::new(format!("{n}")).expect("a name"));
         assert_eq!(Names::new(many), Err(NamesError::TooMany { count: 65 }));
+    }
+
+    #[test]
+    fn no_name_is_left_out_however_many_duplicates_come_before_it() {
+        let name = |text: &str| LockName::new(text).expect("a name");
+        let set =
+            |duplicates| Names::new(core::iter::repeat_n(name("a"), duplicates).chain([name("b")]));
+        assert_eq!(set(4_095).map(|names| names.len()), Ok(2));
+        assert_eq!(set(4_096), Err(NamesError::TooMany { count: 4_097 }));
+        assert!(Names::new(core::iter::repeat(name("a"))).is_err());
     }
 
     proptest! {
