@@ -8,7 +8,10 @@
 //! A lost answer is asked for again with the *same* token: the store then says whether it was
 //! granted. After a definite answer the token is never used again.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use fencelock_core::{
     AcquireRequest, Acquired, Busy, Fence, Grant, Moment, Refusal, ReleaseRequest, StoreTime,
@@ -121,7 +124,7 @@ impl<'a> Armed<'a> {
             Acquired::Granted(grant) => return self.granted(&grant, renewal, sent),
             Acquired::Busy(busy) => return Ok(Tried::Busy(busy)),
             Acquired::Foreign(foreign) => {
-                let what = format!("{} sits at the key of {}", foreign.kind, foreign.name);
+                let what = format!("{} sits at the key of `{}`", foreign.kind, foreign.name);
                 return Err(self.error(ErrorKind::ForeignValue, what));
             }
             Acquired::Refused(Refusal::FenceAhead) => {
@@ -200,6 +203,27 @@ impl Armed<'_> {
     }
 }
 
+/// The place of one release among those that run in the runtimes of users.
+struct TakingBack(Arc<Context>);
+
+impl TakingBack {
+    /// A dropped acquire may leave one behind for as long as a request takes; more of them than
+    /// this at once say that the store does not answer.
+    const MAX: usize = 128;
+
+    fn begin(context: &Arc<Context>) -> Option<Self> {
+        let place = Self(Arc::clone(context));
+        // Counted also when it is too many: the drop of the place takes it off again.
+        (context.taking_back.fetch_add(1, Ordering::Relaxed) < Self::MAX).then_some(place)
+    }
+}
+
+impl Drop for TakingBack {
+    fn drop(&mut self) {
+        self.0.taking_back.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Gives back what may have been granted: at once in this runtime, and by the keeper until it is
 /// certain.
 pub(crate) fn take_back(
@@ -209,11 +233,15 @@ pub(crate) fn take_back(
     last_by: Moment,
     ttl: Duration,
 ) {
-    let by = context.clock.now().saturating_add(context.settings.request_timeout);
-    let (here, request) = (Arc::clone(context), release.clone());
-    // Outside a runtime there is nothing to do here; the keeper does it anyway.
-    rt::try_spawn(async move {
-        let _the_keeper_looks_at_its_own = here.ask(here.store.release(&request, by)).await;
-    });
+    // Outside a runtime there is nothing to do here, and with so many under way nothing would be
+    // sooner for it; the keeper does it anyway.
+    if let Some(place) = TakingBack::begin(context) {
+        let by = context.clock.now().saturating_add(context.settings.request_timeout);
+        let request = release.clone();
+        rt::try_spawn(async move {
+            let here = &place.0;
+            let _the_keeper_looks_at_its_own = here.ask(here.store.release(&request, by)).await;
+        });
+    }
     context.keeper.push(Job::of_request(release, copies, last_by.saturating_add(ttl)));
 }

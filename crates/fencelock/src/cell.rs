@@ -6,6 +6,7 @@
 
 use std::{
     fmt,
+    panic::{self, AssertUnwindSafe},
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
@@ -149,7 +150,10 @@ impl LeaseCell {
         }
         drop(tracked);
         if changed {
-            self.changed.notify_waiters();
+            // This runs the wakers of whoever waits, which are the user's code: a panic in one
+            // must not keep the caller from removing, reporting and giving back the lease.
+            let wake = AssertUnwindSafe(|| self.changed.notify_waiters());
+            let _panicked = panic::catch_unwind(wake);
         }
         result
     }
@@ -278,11 +282,18 @@ impl LeaseCell {
         self.tracked().store_end
     }
 
-    /// A renewal is sent: whether or not it is answered, the store may have prolonged the lease.
-    pub(crate) fn renewal_sent(&self, ttl: Ttl, by: Moment) {
+    /// A renewal is about to be sent: whether or not it is answered, the store may have prolonged
+    /// the lease. False when the lease is over: then it must not be sent, since whoever ended the
+    /// lease has read when the store ends it.
+    #[must_use]
+    pub(crate) fn renewal_sent(&self, ttl: Ttl, by: Moment) -> bool {
         let end = store_end(self.drift, ttl.as_duration(), by);
         let mut tracked = self.tracked();
-        tracked.store_end = tracked.store_end.max(end);
+        let goes_on = !tracked.lease.state().is_final();
+        if goes_on {
+            tracked.store_end = tracked.store_end.max(end);
+        }
+        goes_on
     }
 
     /// Whether the holder may act, by the clock alone.
@@ -317,6 +328,14 @@ impl LeaseCell {
             if again.is_final() { again } else { LeaseState::Lost(LossReason::Expired) }
         } else {
             state
+        }
+    }
+
+    /// Why it was lost, where it was.
+    pub(crate) fn loss(&self) -> LossReason {
+        match self.state() {
+            LeaseState::Lost(reason) => reason,
+            _ => LossReason::Expired,
         }
     }
 

@@ -6,7 +6,7 @@ use std::{
     panic::{self, AssertUnwindSafe},
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -62,6 +62,8 @@ pub(crate) struct Context {
     offset: Mutex<StoreOffset>,
     reached: AtomicBool,
     closed: AtomicBool,
+    /// How many releases of unknown grants run outside the keeper.
+    pub(crate) taking_back: AtomicUsize,
 }
 
 /// An answer, or that there was none, and when the question was sent.
@@ -90,6 +92,7 @@ impl Context {
             offset: Mutex::new(StoreOffset::new()),
             reached: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            taking_back: AtomicUsize::new(0),
         }
     }
 

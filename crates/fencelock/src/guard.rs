@@ -84,7 +84,9 @@ impl Guard {
         request.ttl = ttl;
         let batch = [request];
         let by = self.context.call_limit(self.cell.deadline());
-        self.cell.renewal_sent(ttl, by);
+        if !self.cell.renewal_sent(ttl, by) {
+            return self.check_live();
+        }
         let asked = self.context.ask(self.context.store.renew(&batch, by)).await;
         let answer = match asked.result {
             Ok(reply) => reply.answer.into_iter().next(),

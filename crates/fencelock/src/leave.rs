@@ -61,7 +61,10 @@ async fn renew_once(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Result<(),
     let named = |error: Error| error.with_names(&cell.fixed.names).with_store(&context.display);
     let batch = [cell.renew_request()];
     let by = context.call_limit(cell.deadline());
-    cell.renewal_sent(cell.ttl(), by);
+    if !cell.renewal_sent(cell.ttl(), by) {
+        // It was lost since the caller looked.
+        return Err(named(Error::lost(cell.loss(), Some(cell.age()))));
+    }
     let asked = context.ask(context.store.renew(&batch, by)).await;
     let answer = asked.result.map_err(|error| named(Error::from_store(error)))?.answer;
     let reason = match answer.into_iter().next() {
@@ -78,7 +81,8 @@ async fn renew_once(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Result<(),
         }
     };
     context.lose(cell, reason);
-    Err(named(Error::lost(reason, Some(cell.age()))))
+    // Somebody else may have ended it before, for another reason.
+    Err(named(Error::lost(cell.loss(), Some(cell.age()))))
 }
 
 /// Takes over the lease of a ticket: a new grant, with a token of its own.

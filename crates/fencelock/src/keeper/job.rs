@@ -4,6 +4,8 @@
 //!   guard dropped:    release ... again until answered, or the lease has ended anyway
 //!   acquire unknown:  release ... again until an answer proves that no copy can still arrive
 //! ```
+//! A task does one try. Between tries a job is a value in the keeper's [`Jobs`](super::jobs::Jobs),
+//! so that however many there are, few tasks run.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -17,6 +19,9 @@ pub(crate) struct Job {
     /// When the lease is over without us.
     give_up: Moment,
     copies: Copies,
+    /// The pause before the next try, should this one fail.
+    pause: Duration,
+    warned: bool,
 }
 
 /// What may still arrive at the store after a release.
@@ -42,54 +47,56 @@ impl Job {
             None => (Copies::None, end),
             Some(stray) => (stray.copies, end.max(stray.until)),
         };
-        Self { request: cell.release_request(), give_up, copies }
+        Self::of_request(cell.release_request(), copies, give_up)
     }
 
     /// Gives back what may have been granted, or may yet be.
     pub(crate) fn of_request(request: ReleaseRequest, copies: Copies, give_up: Moment) -> Self {
-        Self { request, give_up, copies }
+        Self { request, give_up, copies, pause: FIRST_PAUSE, warned: false }
     }
 
     pub(crate) fn names(&self) -> &Names {
         &self.request.names
     }
 
-    /// The job as a task, which is counted as pending from the push until it ends, also by a panic.
+    /// One try as a task, which ends as the keeper is told: also by a panic.
     pub(super) fn run(self, context: Arc<Context>) -> impl Future<Output = ()> + Send + 'static {
-        let done = Done(context);
-        async move { self.work(&done.0).await }
+        let mut turn = Turn { context, again: None };
+        async move {
+            let again = self.work(&turn.context).await;
+            turn.again = again;
+            drop(turn);
+        }
     }
 
-    async fn work(self, context: &Context) {
-        let mut pause = FIRST_PAUSE;
-        let mut warned = false;
-        loop {
-            let by = context.clock.now().saturating_add(context.settings.request_timeout);
-            let asked = context.ask(context.store.release(&self.request, by)).await;
-            match &asked.result {
-                Ok(reply) if self.is_final(context, reply) => return,
-                Ok(_) => {}
-                Err(error) if error.kind() == StoreErrorKind::Closed => return,
-                Err(error) => {
-                    // Also what does not pass by itself is tried on: somebody may mend it, and the
-                    // lock is in the way of others until then.
-                    if !error.is_passing() && !warned {
-                        warned = true;
-                        tracing::warn!(
-                            lock = %self.request.names, store = %context.display, %error,
-                            "a lock can't be given back yet; it ends with its ttl"
-                        );
-                    }
+    /// Tries once. Gives back the job and when to try again, unless it is done.
+    async fn work(mut self, context: &Context) -> Option<(Moment, Self)> {
+        let by = context.clock.now().saturating_add(context.settings.request_timeout);
+        let asked = context.ask(context.store.release(&self.request, by)).await;
+        match &asked.result {
+            Ok(reply) if self.is_final(context, reply) => return None,
+            Ok(_) => {}
+            Err(error) if error.kind() == StoreErrorKind::Closed => return None,
+            Err(error) => {
+                // Also what does not pass by itself is tried on: somebody may mend it, and the
+                // lock is in the way of others until then.
+                if !error.is_passing() && !self.warned {
+                    self.warned = true;
+                    tracing::warn!(
+                        lock = %self.request.names, store = %context.display, %error,
+                        "a lock can't be given back yet; it ends with its ttl"
+                    );
                 }
             }
-            let now = context.clock.now();
-            if now >= self.give_up {
-                return;
-            }
-            let jitter = pause.mul_f64(f64::from(rt::chance()) / f64::from(u32::MAX) / 4.0);
-            context.clock.sleep_until(now.saturating_add(pause - jitter).min(self.give_up)).await;
-            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
         }
+        let now = context.clock.now();
+        if now >= self.give_up {
+            return None;
+        }
+        let jitter = self.pause.mul_f64(f64::from(rt::chance()) / f64::from(u32::MAX) / 4.0);
+        let again = now.saturating_add(self.pause - jitter).min(self.give_up);
+        self.pause = self.pause.saturating_mul(2).min(LONGEST_PAUSE);
+        Some((again, self))
     }
 
     /// Whether no copy of the acquire can make a lease after this answer.
@@ -112,10 +119,14 @@ impl Job {
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-struct Done(Arc<Context>);
+/// The place of a try among those that run; given up when it ends.
+struct Turn {
+    context: Arc<Context>,
+    again: Option<(Moment, Job)>,
+}
 
-impl Drop for Done {
+impl Drop for Turn {
     fn drop(&mut self) {
-        self.0.keeper.finished();
+        self.context.keeper.tried(self.again.take());
     }
 }

@@ -6,13 +6,14 @@
 //!
 //! ```text
 //!   guards ---- register, remove ---> [ leases ] --- due ---> renewals, a batch each
-//!   guards, requests --- push ------> [ jobs   ] -----------> releases, a task each
+//!   guards, requests --- push ------> [ jobs   ] --- due ---> releases, a bounded number of tasks
 //!                                          | deadline
 //!                                          v  lost
 //! ```
 //! The thread starts when it is first needed, and ends when no client is left and nothing is to do.
 
 mod job;
+mod jobs;
 mod renewals;
 mod thread;
 
@@ -29,6 +30,7 @@ use fencelock_core::{LeaseState, LossReason, Moment, RenewalSchedule};
 use fencelock_store::rt;
 
 pub(crate) use self::job::{Copies, Job};
+use self::jobs::Jobs;
 use crate::{
     Error, ErrorKind,
     cell::{LeaseCell, Step},
@@ -54,9 +56,7 @@ struct State {
     free: Vec<usize>,
     /// When the thread looks again; earlier leases have to wake it.
     next: Moment,
-    incoming: Vec<Job>,
-    /// Jobs that are not done, those in `incoming` too.
-    pending: usize,
+    jobs: Jobs,
     clients_gone: bool,
 }
 
@@ -174,10 +174,8 @@ impl Keeper {
             tracing::warn!(lock = %job.names(), %error, "a lock can't be given back before its ttl");
             return;
         }
-        state.incoming.push(job);
-        state.pending += 1;
-        drop(state);
-        self.wake.notify_one();
+        state.jobs.push(job);
+        self.look_at(state, Moment::START);
     }
 
     /// All leases that are looked after.
@@ -189,10 +187,10 @@ impl Keeper {
     fn turn(&self, schedule: RenewalSchedule, now: Moment) -> Turn {
         let mut state = self.state();
         let mut turn = Turn {
-            jobs: std::mem::take(&mut state.incoming),
+            jobs: state.jobs.start(now),
             expired: Vec::new(),
             due: Vec::new(),
-            next: Moment::NEVER,
+            next: state.jobs.next(),
             over: false,
         };
         let slack = state.leases.iter().flatten().any(|entry| entry.due <= now);
@@ -214,25 +212,26 @@ impl Keeper {
             turn.next = turn.next.min(entry.due);
         }
         let idle = state.free.len() == state.leases.len();
-        turn.over = state.clients_gone && idle && state.pending == 0;
+        turn.over = state.clients_gone && idle && state.jobs.is_empty();
         state.running = !turn.over;
         state.next = turn.next;
         turn
     }
 
-    /// A job is done.
-    fn finished(&self) {
+    /// A try of a job has ended: with another one to come, or for good.
+    fn tried(&self, again: Option<(Moment, Job)>) {
         let mut state = self.state();
-        state.pending = state.pending.saturating_sub(1);
-        let drained = state.pending == 0;
+        let was_full = state.jobs.ended();
+        let due = again.as_ref().map_or(Moment::NEVER, |(due, _)| *due);
+        if let Some((due, job)) = again {
+            state.jobs.push_later(due, job);
+        }
+        let drained = state.jobs.is_empty();
         let last = drained && state.clients_gone;
-        drop(state);
+        self.look_at(state, if was_full || last { Moment::START } else { due });
         if drained {
             self.drained.notify_all();
             self.drained_async.notify_waiters();
-        }
-        if last {
-            self.wake.notify_one();
         }
     }
 
@@ -245,7 +244,7 @@ impl Keeper {
         if state.running {
             self.wake.notify_one();
         }
-        while state.pending > 0 {
+        while !state.jobs.is_empty() {
             let left = end.saturating_since(rt::monotonic_now());
             if left.is_zero() {
                 break;
@@ -262,7 +261,7 @@ impl Keeper {
                 let notified = self.drained_async.notified();
                 rt::pin!(notified);
                 notified.as_mut().enable();
-                if self.state().pending == 0 {
+                if self.state().jobs.is_empty() {
                     return;
                 }
                 notified.await;
@@ -293,7 +292,7 @@ impl fmt::Debug for Keeper {
         f.debug_struct("Keeper")
             .field("running", &state.running)
             .field("leases", &(state.leases.len() - state.free.len()))
-            .field("pending", &state.pending)
+            .field("pending", &state.jobs.len())
             .field("renewals", &self.renewals)
             .finish_non_exhaustive()
     }

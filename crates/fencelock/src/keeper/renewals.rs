@@ -33,17 +33,21 @@ pub(super) fn batches(due: Vec<Arc<LeaseCell>>, schedule: RenewalSchedule) -> Ve
 
 impl Batch {
     pub(super) async fn run(mut self, context: Arc<Context>) {
-        // What was released meanwhile needs no renewal.
-        self.cells.retain(|cell| cell.is_valid());
-        if self.cells.is_empty() {
+        let by = context.clock.now().saturating_add(self.request_timeout);
+        let mut requests = Vec::with_capacity(self.cells.len());
+        self.cells.retain(|cell| {
+            let request = cell.renew_request();
+            // What was released meanwhile needs no renewal.
+            let goes_on = cell.is_valid() && cell.renewal_sent(request.ttl, by);
+            if goes_on {
+                requests.push(request);
+            }
+            goes_on
+        });
+        if requests.is_empty() {
             return;
         }
-        let requests: Vec<_> = self.cells.iter().map(|cell| cell.renew_request()).collect();
         context.keeper.count_renewals(requests.len());
-        let by = context.clock.now().saturating_add(self.request_timeout);
-        for (cell, request) in self.cells.iter().zip(&requests) {
-            cell.renewal_sent(request.ttl, by);
-        }
         let asked = context.ask(context.store.renew(&requests, by)).await;
         let answers = match asked.result {
             Ok(reply) => reply.answer,

@@ -169,3 +169,33 @@ fn a_store_in_memory_works_from_two_runtimes_and_after_one_has_ended() {
     assert_eq!(runtime(0).block_on(guard.release()), fencelock::Released::Held);
     runtime(1).block_on(client.clone().close());
 }
+
+/// Goal: however many releases wait for a store that is away, few of them are under way. Method:
+/// 1 000 guards are dropped while every request is held up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_number_of_releases_is_given_back_few_at_a_time() {
+    const MANY: u64 = 1_000;
+    const AT_ONCE: u64 = 128;
+    let world = World::new();
+    let mut guards = Vec::new();
+    for n in 0..MANY {
+        guards.push(take(world.mutex(&format!("job:{n}")).ttl(secs(3_600))).await);
+    }
+    world.faulty.plan_for_all(Some(Fault::HoldRequest));
+    drop(guards);
+    until("all places are taken", || world.faulty.calls(Verb::Release) >= AT_ONCE).await;
+    // They fail when their time is over; others follow, and no more at once than before.
+    assert_eq!(world.faulty.calls(Verb::Release), AT_ONCE);
+    assert_eq!(world.keeper().1, MANY);
+    world.clock.advance(secs(1));
+    until("the next are tried", || world.faulty.calls(Verb::Release) >= 2 * AT_ONCE).await;
+    assert_eq!(world.faulty.calls(Verb::Release), 2 * AT_ONCE);
+    world.faulty.plan_for_all(None);
+    world.faulty.let_go();
+    until("all are given back", || {
+        world.clock.advance(millis(10));
+        world.keeper().1 == 0
+    })
+    .await;
+    assert!((0..MANY).all(|n| !world.is_held(&format!("job:{n}"))));
+}

@@ -1,6 +1,10 @@
 //! Kind RENEW: a lease and its renewal live and end together.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    task::{Context, Wake, Waker},
+    time::Duration,
+};
 
 use fencelock::{
     Client, Guard, LeaseState, LossReason, MemoryStore, Moment, Released, Renew, Store,
@@ -327,4 +331,31 @@ async fn a_guard_that_was_forgotten_is_renewed_and_does_not_keep_others_from_end
         world.clock.advance(secs(3));
         until("it is renewed", || world.left("job") == secs(9)).await;
     }
+}
+
+/// Goal: the waker of one who waits for a loss, which is the user's code, can panic and disturbs
+/// nothing else. Method: such a waker waits for the loss of a lock, by the keeper's timer; the lock
+/// is still given back, and another lease renewed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waker_that_panics_disturbs_no_lease_and_no_clean_up() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("the waker of the test");
+        }
+    }
+    let world = World::new();
+    let other = take(world.mutex("other").ttl(secs(9))).await;
+    let lost = take(world.mutex("job").ttl(secs(3)).renewal(Renew::Manual)).await;
+    let mut waits = Box::pin(lost.lost());
+    let waker = Waker::from(Arc::new(Panics));
+    assert!(waits.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    // Past the deadline on the holder's clock, before the end of the lease at the store.
+    world.clock.advance(millis(2_980));
+    until("the loss is noticed and given back", || world.keeper() == (1, 0)).await;
+    assert!(!world.is_held("job"));
+    drop(waits);
+    let before = other.deadline();
+    world.clock.advance(secs(3));
+    until("the other is renewed", || other.deadline() > before).await;
 }
