@@ -173,7 +173,7 @@ impl Client {
     /// A lock that is held all the time is in it; one that comes or goes meanwhile may be.
     ///
     /// # Errors
-    /// That the store can't be asked, or `Full` when there are more than a million.
+    /// That the store can't be asked, or `Unsupported` when there are more than a million.
     ///
     /// # Cancel safety
     /// Safe.

@@ -221,8 +221,8 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &self.0;
         match (&inner.names, &inner.store) {
-            (Some(names), Some(store)) => write!(f, "lock {names} in {store}: ")?,
-            (Some(names), None) => write!(f, "lock {names}: ")?,
+            (Some(names), Some(store)) => write!(f, "{} in {store}: ", shown(names))?,
+            (Some(names), None) => write!(f, "{}: ", shown(names))?,
             (None, Some(store)) => write!(f, "{store}: ")?,
             (None, None) => {}
         }
@@ -246,6 +246,13 @@ fn hint(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::Unknown => Some("what may have been granted is being given back"),
         _ => None,
     }
+}
+
+/// The names as messages call them: quoted, since a name may have spaces and commas in it.
+pub(crate) fn shown(names: &Names) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    let plural = if names.len() == 1 { "lock" } else { "locks" };
+    format!("{plural} {}", quoted.join(", "))
 }
 
 /// A span as a person reads it: whole milliseconds, no more.

@@ -53,7 +53,8 @@ impl HolderView {
     }
 }
 
-/// The time in a fencing token, where it can be one: not before 2020, not in the future.
+/// The time in a fencing token, where it can be one: not before 2020. It is the store's time, and
+/// a little later where grants came faster than one a microsecond or a floor was given.
 fn since(token: FencingToken) -> Option<SystemTime> {
     const YEAR_2020_MICROS: u64 = 1_577_836_800_000_000;
     let micros = token.as_u64();

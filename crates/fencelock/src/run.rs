@@ -30,7 +30,7 @@ pub(crate) fn check_nesting(context: &Context, names: &Names) -> Result<(), Erro
     match names.iter().find(|name| holds(name)) {
         None => Ok(()),
         Some(name) => {
-            let what = format!("{name} is held by the work that asks for it, further out");
+            let what = format!("`{name}` is held by the work that asks for it, further out");
             Err(Error::new(ErrorKind::AlreadyHeld, what)
                 .with_names(names)
                 .with_store(&context.display))

@@ -105,7 +105,8 @@ impl<'a> Pace<'a> {
         self.failures = 0;
         let Some(pause) = self.backoff.next_delay(rt::chance()) else { return false };
         // The lease may end before the pause does; a little later, so that it really has.
-        let lease_end = holder_remaining.map(|left| left + jitter(AFTER_LEASE_END) + ONE_TICK);
+        let after = jitter(AFTER_LEASE_END) + ONE_TICK;
+        let lease_end = holder_remaining.map(|left| left.saturating_add(after));
         self.pause(pause.min(lease_end.unwrap_or(Duration::MAX)), self.end).await
     }
 
@@ -155,7 +156,7 @@ impl Seen {
         let Some(BusyView { name, holder }) = self.last else {
             return Error::new(ErrorKind::WaitExpired, format!("not granted within {waited}"));
         };
-        let which = if plan.names().len() > 1 { format!("{name} is ") } else { String::new() };
+        let which = if plan.names().len() > 1 { format!("`{name}` is ") } else { String::new() };
         let own = context
             .keeper
             .leases()

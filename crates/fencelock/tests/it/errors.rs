@@ -28,7 +28,8 @@ async fn the_end_of_a_wait_names_the_lock_the_store_and_the_holder() {
     assert!(waited >= millis(500) && waited <= millis(700), "{waited:?}");
     let text = error.to_string();
     let pid = std::process::id().to_string();
-    for part in ["job", "memory:", "nightly", &pid, "500ms"] {
+    assert!(text.starts_with("lock `job` in "), "{text}");
+    for part in ["memory:", "nightly", &pid, "500ms"] {
         assert!(text.contains(part), "{part} in {text}");
     }
     assert!(!text.contains('\u{1b}') && !text.ends_with('.'), "{text}");
