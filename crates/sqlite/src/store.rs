@@ -408,8 +408,12 @@ impl Store for SqliteStore {
         Box::pin(async move {
             // A step that runs on another thread ends soon; none begins any more.
             for _ in 0..CLOSE_LOOKS {
-                if let Some(mut guard) = self.inner.try_connection() {
-                    *guard = None;
+                // Taken out in a statement of its own: the lock is not held across the await.
+                let taken = self.inner.try_connection().map(|mut guard| guard.take());
+                if let Some(connection) = taken {
+                    if let Some(connection) = connection {
+                        self.inner.checkpointer.close(connection).await;
+                    }
                     break;
                 }
                 rt::sleep(Pause::SHORTEST).await;
