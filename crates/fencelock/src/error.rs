@@ -220,7 +220,10 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &self.0;
-        match (&inner.names, &inner.store) {
+        // What a store says of itself begins with its address: once is enough.
+        let address = |store: &str| store.split(' ').next().unwrap_or_default().to_owned();
+        let store = inner.store.as_ref().filter(|store| !inner.what.contains(&address(store)));
+        match (&inner.names, store) {
             (Some(names), Some(store)) => write!(f, "{} in {store}: ", shown(names))?,
             (Some(names), None) => write!(f, "{}: ", shown(names))?,
             (None, Some(store)) => write!(f, "{store}: ")?,
