@@ -76,7 +76,12 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Res
 /// Lets the client give back what it still holds, for a limited time.
 pub(crate) async fn close(client: Client) {
     // Longer than that nobody waits for a store that does not answer: leases end by themselves.
-    let _ = tokio::time::timeout(CLOSE_WITHIN, client.close()).await;
+    close_within(client, CLOSE_WITHIN).await;
+}
+
+/// The same within another time.
+pub(crate) async fn close_within(client: Client, limit: Duration) {
+    let _ = tokio::time::timeout(limit, client.close()).await;
 }
 
 /// The lease when nobody says otherwise: long enough for a store to be restarted under it.

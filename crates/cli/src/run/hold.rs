@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::error::Error as _;
 use std::process::Command;
+use std::time::Duration;
 
 use fencelock::{Client, Guard, Names, Released};
 use rustix::process::Signal;
@@ -41,6 +42,7 @@ pub(crate) fn execute(arguments: &Run) -> Result<u8, Failure> {
     let mut minder = Minder::fork().map_err(|error| no_protection(&error))?;
     let signals = Signals::install().map_err(|error| no_protection(&error))?;
     let typed = Cell::new(None);
+    let silent = Cell::new(false);
     let end = context::block_on(async {
         let holding = Holding {
             context: &context,
@@ -50,9 +52,12 @@ pub(crate) fn execute(arguments: &Run) -> Result<u8, Failure> {
             client: &client,
             store: client.store_display(),
             typed: &typed,
+            silent: &silent,
         };
         let end = holding.hold(&mut minder, &signals).await;
-        context::close(client).await;
+        // A store that was silent for as long as a release is tried is not waited for once more.
+        let limit = if silent.get() { Duration::ZERO } else { CLOSE_WITHIN };
+        context::close_within(client, limit).await;
         end
     });
     drop(minder);
@@ -73,6 +78,8 @@ struct Holding<'a> {
     store: String,
     /// The signal that was typed at the terminal and ended the command.
     typed: &'a Cell<Option<Signal>>,
+    /// Whether a release was not answered in time.
+    silent: &'a Cell<bool>,
 }
 
 impl Holding<'_> {
@@ -85,7 +92,7 @@ impl Holding<'_> {
         }
         let guard = waiting::acquire(self.context, mutex, self.names, &self.store, signals).await?;
         if let Err(failure) = self.may_start(&guard, signals).await {
-            let _ = tokio::time::timeout(CLOSE_WITHIN, guard.release()).await;
+            self.release(guard).await;
             return Err(failure);
         }
         self.tell_grant(&guard);
@@ -139,7 +146,7 @@ impl Holding<'_> {
         let child = match spawn(self.command(&guard), minder, first) {
             Ok(child) => child,
             Err(error) => {
-                let _ = tokio::time::timeout(CLOSE_WITHIN, guard.release()).await;
+                self.release(guard).await;
                 return Err(not_started(&error));
             }
         };
@@ -240,6 +247,7 @@ impl Holding<'_> {
     async fn release(&self, guard: Guard) -> Released {
         let released = tokio::time::timeout(CLOSE_WITHIN, guard.release()).await;
         let released = released.unwrap_or(Released::Unknown);
+        self.silent.set(released == Released::Unknown);
         self.context.console.detail(|| {
             format!("gave {} back: {released:?} [{}]", waiting::shown(self.names), self.store)
         });

@@ -153,3 +153,21 @@ fn a_lock_is_waited_for_across_a_restart_of_the_server() {
     // Without persistence the lock is forgotten: the waiter gets it.
     assert_eq!(finish(&mut waiter).code, 0);
 }
+
+/// Goal: after the command nobody waits longer than a release is tried, two seconds. Method: the
+/// server is frozen by the command itself, which writes down when it ended.
+#[test]
+fn a_server_that_falls_silent_delays_the_end_by_no_more_than_one_release() {
+    let server = RedisServer::start();
+    let bench = Bench::on(&server);
+    let script = format!("kill -STOP {}; date +%s%3N > ended; exit 3", server.pid());
+    let ended = bench.run(["run", "job", "--ttl", "1m", "--", "sh", "-c", &script]);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    server.cont();
+    assert_eq!(ended.code, 3, "{ended:?}");
+    ended.assert_one_line(&["`job`", "unknown", &server.addr()]);
+    let since: u64 = bench.read("ended").trim().parse().unwrap();
+    let took = now.saturating_sub(Duration::from_millis(since));
+    // Twice two seconds it was when closing waited for the same server once more.
+    assert!(took < Duration::from_millis(3_500), "{took:?}");
+}
