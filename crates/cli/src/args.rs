@@ -45,6 +45,33 @@ pub(crate) enum Command {
     Man(Man),
 }
 
+/// Reads the command line of this process.
+///
+/// # Errors
+/// It can't be read, or asks for a help text or the version: what the parser says.
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
+    // The description of all commands takes longer to build than `run` takes to read. Whatever
+    // this short one does not understand goes to the whole one, for its words.
+    let is_run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
+    if is_run && let Ok(OnlyRun { command: OnlyRunCommand::Run(run) }) = OnlyRun::try_parse() {
+        return Ok(Cli { command: Command::Run(run) });
+    }
+    Cli::try_parse()
+}
+
+/// The part of [`Cli`] that scripts start most often.
+#[derive(Debug, Parser)]
+#[command(name = "fencelock")]
+struct OnlyRun {
+    #[command(subcommand)]
+    command: OnlyRunCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum OnlyRunCommand {
+    Run(Run),
+}
+
 /// Run a command while holding a lock
 ///
 /// Waits for the lock, runs COMMAND, keeps the lock for as long as COMMAND runs, and gives it back.

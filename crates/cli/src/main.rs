@@ -36,7 +36,7 @@ use std::env;
 use std::panic;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 
 use crate::args::Cli;
 use crate::console::{Console, Level};
@@ -44,7 +44,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let end = match Cli::try_parse() {
+    let end = match args::parse() {
         // A panic is a fault of ours: it must not exit with a code that means something else.
         Ok(cli) => panic::catch_unwind(|| commands::execute(cli.command))
             .unwrap_or_else(|_| Err(Failure::silent(Exit::Internal.code()))),
