@@ -2,11 +2,15 @@
 //! somebody else's.
 //!
 //! It relies on nothing else writing to standard error, so that a line that is updated in place can
-//! be taken away before the next message. Writing there can fail (closed, full disk); a lock must
-//! not depend on that, so such failures are ignored.
+//! be taken away before the next message. Writing there can fail (closed, full disk) or block (a
+//! pager that nobody scrolls, a stopped terminal); a lock must not depend on that, so such failures
+//! are ignored, and what can't be written soon is dropped: the thread that would wait is the one
+//! that stops the command when the lock is lost.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::redact::redact;
 
@@ -96,6 +100,9 @@ impl Console {
         if erase.is_empty() && text.is_empty() {
             return;
         }
+        if !has_room() {
+            return;
+        }
         // One write, so that lines of several processes do not mix.
         let _ = io::stderr().write_all(format!("{erase}{text}").as_bytes());
     }
@@ -107,6 +114,16 @@ impl Console {
         if columns > 1 { columns - 1 } else { COLUMNS_DEFAULT }
     }
 }
+
+/// Whether standard error takes a line now, or very soon.
+fn has_room() -> bool {
+    let stderr = rustix::stdio::stderr();
+    // An error or a hang-up is an answer too: the write says the rest.
+    poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&ROOM_WITHIN)) != Ok(0)
+}
+
+/// Half of the smallest time that is kept between KILL and the end of a lease.
+const ROOM_WITHIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 /// The text with every control character made visible, on one line.
 pub(crate) fn clean(text: &str) -> String {

@@ -81,12 +81,12 @@ impl Lease<'_> {
             return;
         }
         self.lost.set(true);
+        let kill_at = self.instant(self.timing.kill_at(deadline));
+        self.stop.send_replace(Some(Stop { reason: StopReason::Lost, kill_at }));
         self.console.error(&format!(
             "{} can't be kept: no renewal was answered by {}, {left} left; stopping the command",
             self.what, self.store
         ));
-        let kill_at = self.instant(self.timing.kill_at(deadline));
-        self.stop.send_replace(Some(Stop { reason: StopReason::Lost, kill_at }));
     }
 
     /// It is lost for certain.
@@ -108,10 +108,10 @@ impl Lease<'_> {
             self.console.notice(&message);
             return;
         }
-        self.console.error(&message);
         let grace_over = self.clock.now().saturating_add(self.timing.grace);
         let kill_at = self.instant(self.timing.kill_at(deadline).min(grace_over));
         self.stop.send_replace(Some(Stop { reason: StopReason::Lost, kill_at }));
+        self.console.error(&message);
     }
 
     fn instant(&self, moment: Moment) -> Deadline {

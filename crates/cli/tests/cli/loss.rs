@@ -203,3 +203,19 @@ fn a_server_that_forgets_costs_the_holder_the_lock_and_the_next_token_is_larger(
     let second: u64 = next.stdout.trim().parse().unwrap();
     assert!(second > first, "{second} {first}");
 }
+
+/// Goal: a reader of standard error that has stopped reading costs the command nothing but
+/// messages. Method: the command fills the pipe; renewals, which are told with `-v`, go on for
+/// several ttls. The thread that would block is the one that moves the minder's deadline on.
+#[test]
+fn a_standard_error_that_nobody_reads_does_not_stop_the_command() {
+    let bench = Bench::new();
+    let script = "head -c 1000000 /dev/zero >&2 & sleep 3; kill $!; exit 5";
+    let words = ["run", "job", "-v", "--ttl", "1s", "--", "sh", "-c", script];
+    let mut command = bench.command(words);
+    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+    let mut run = command.spawn().unwrap();
+    // Not read until it has ended.
+    let status = run.wait().unwrap();
+    assert_eq!(status.code(), Some(5));
+}
