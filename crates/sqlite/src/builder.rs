@@ -10,8 +10,9 @@ use crate::{SqliteStore, path, surroundings::Surroundings};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Durability {
-    /// The end of any process, not a power cut: that can take the last commits with it. No harm:
-    /// leases of an earlier boot are over with their processes, and fencing tokens follow time.
+    /// The end of any process, not a power cut: that can take the last commits with it.
+    /// Leases bound to a process end with it anyway, and fencing tokens follow time; a lease that is
+    /// bound to none can be lost.
     #[default]
     Process,
     /// Also a power cut: each commit waits for the disk.

@@ -45,8 +45,9 @@ use crate::{
 /// Locks in one file, shared by the processes of one machine. Clones share a connection.
 ///
 /// Leases count on the monotonic clock of the machine, which stands still during suspend for
-/// holder and contenders alike. A power cut or a restart ends no lease early: a lease of an earlier
-/// boot counts until its end on the wall clock.
+/// holder and contenders alike. A restart ends no lease early: a lease of an earlier boot counts
+/// until its end on the wall clock. A power cut may lose the last commits, and with them a lease that
+/// was bound to no process, unless the store is built with [`Durability::Power`](crate::Durability).
 #[derive(Clone, Debug)]
 pub struct SqliteStore {
     inner: Arc<Inner>,
