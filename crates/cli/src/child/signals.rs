@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 use rustix::process::{
-    DumpableBehavior, Signal, getpgrp, getpid, getppid, getsid, kill_process, set_dumpable_behavior,
+    DumpableBehavior, Signal, getpid, getppid, kill_process, set_dumpable_behavior,
 };
 use tokio::io::unix::AsyncFd;
 
@@ -132,9 +132,9 @@ pub(crate) fn die_of(signal: Signal) -> ! {
 /// A session leader (`script -c`, `ssh host command`, the first process of a container) has none;
 /// the kernel, too, drops a typed stop there.
 pub(super) fn can_be_resumed() -> bool {
-    let own = getsid(None);
-    let parent = getsid(getppid());
-    own.is_ok() && own != Ok(getpid()) && own == parent
+    let own = sys::session_of(getpid());
+    let parent = getppid().and_then(sys::session_of);
+    own.is_some_and(|own| own != getpid()) && own == parent
 }
 
 /// Stops this process until it gets a CONT.
@@ -146,7 +146,9 @@ pub(super) fn stop_self() -> io::Result<()> {
 /// Stops the whole job that this process belongs to, as the terminal does it for `^Z`: a shell waits
 /// for the job's leader, which may be a script around us.
 pub(super) fn stop_own_job() -> io::Result<()> {
-    rustix::process::kill_process_group(getpgrp(), Signal::TSTP)?;
+    if let Some(group) = sys::group_of(getpid()) {
+        rustix::process::kill_process_group(group, Signal::TSTP)?;
+    }
     stop_self()
 }
 

@@ -70,6 +70,24 @@ pub(super) fn fork() -> io::Result<Fork> {
     }
 }
 
+/// The session that `process` belongs to; `None` also if that one is in another pid namespace, as
+/// around the first process of a container: the kernel answers 0 there.
+pub(super) fn session_of(process: Pid) -> Option<Pid> {
+    // SAFETY: getsid takes a number and has no memory precondition.
+    seen(unsafe { libc::getsid(process.as_raw_pid()) })
+}
+
+/// The process group of `process`; `None` as for [`session_of`].
+pub(super) fn group_of(process: Pid) -> Option<Pid> {
+    // SAFETY: getpgid takes a number and has no memory precondition.
+    seen(unsafe { libc::getpgid(process.as_raw_pid()) })
+}
+
+/// What the kernel says of a process that may be gone (-1) or not be visible from here (0).
+fn seen(raw: libc::pid_t) -> Option<Pid> {
+    if raw > 0 { Pid::from_raw(raw) } else { None }
+}
+
 /// Ends the process at once: no destructors, no exit handlers.
 pub(super) fn exit_now(code: i32) -> ! {
     // SAFETY: _exit has no precondition and does not return.

@@ -7,11 +7,14 @@
 //! stopped for having wanted it. Relies on TTOU being blocked (`signals.rs`).
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::process::{Pid, getpgrp};
+use rustix::io::Errno;
+use rustix::process::{Pid, getpid};
 use rustix::termios::{isatty, tcgetpgrp, tcsetpgrp};
+
+use super::sys;
 
 /// The controlling terminal of this session.
 #[derive(Debug)]
@@ -31,7 +34,7 @@ impl Terminal {
         }
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let fd = rustix::fs::open("/dev/tty", flags, Mode::empty()).ok()?;
-        let lend_at_start = input && output && tcgetpgrp(&fd) == Ok(getpgrp());
+        let lend_at_start = input && output && is_in_front(fd.as_fd());
         Some(Self { fd, lent: false, lend_at_start })
     }
 
@@ -44,7 +47,7 @@ impl Terminal {
 
     /// Whether our own group is in the foreground.
     pub(super) fn is_ours(&self) -> bool {
-        tcgetpgrp(self.fd.as_fd()) == Ok(getpgrp())
+        is_in_front(self.fd.as_fd())
     }
 
     /// Whether the command's group has, or had, the terminal.
@@ -60,9 +63,25 @@ impl Terminal {
 
     /// Puts our group back if `group` is in the foreground, or a group that it left there.
     pub(super) fn take_back(&self) {
-        if self.lent && !self.is_ours() {
+        if self.lent
+            && !self.is_ours()
+            && let Some(group) = sys::group_of(getpid())
+        {
             // A terminal that was hung up needs no taking back.
-            let _ = tcsetpgrp(self.fd.as_fd(), getpgrp());
+            let _ = tcsetpgrp(self.fd.as_fd(), group);
         }
     }
+}
+
+/// Whether our own group is in front. If neither is visible from this pid namespace (`unshare --pid`
+/// without a session of its own), they are taken for the same: the command gets the terminal, and
+/// the shell outside, which waits for our group, takes it back itself.
+fn is_in_front(terminal: BorrowedFd<'_>) -> bool {
+    let front = match tcgetpgrp(terminal) {
+        Ok(group) => Some(group),
+        // rustix's answer for 0.
+        Err(Errno::OPNOTSUPP) => None,
+        Err(_) => return false,
+    };
+    front == sys::group_of(getpid())
 }

@@ -212,3 +212,22 @@ fn a_typed_stop_without_a_shell_to_continue_it_is_dropped() {
     terminal.type_in("hello\n");
     terminal.shows("got-hello");
 }
+
+/// There the kernel answers 0 to the question for the session and for the group.
+#[test]
+fn the_first_process_of_a_container_runs_its_command_and_drops_a_typed_stop() {
+    let namespace = ["--user", "--map-root-user", "--pid", "--fork", "--kill-child"];
+    if !Command::new("unshare").args(namespace).arg("true").status().is_ok_and(|s| s.success()) {
+        eprintln!("skipped: no right to make a pid namespace");
+        return;
+    }
+    let terminal = Terminal::start();
+    terminal.type_in(&format!(
+        "exec unshare {} $RUN -- sh -c 'echo asks; read x; echo got-$x; read y'\n",
+        namespace.join(" ")
+    ));
+    terminal.shows("asks");
+    terminal.type_in("\x1a");
+    terminal.type_in("hello\n");
+    terminal.shows("got-hello");
+}

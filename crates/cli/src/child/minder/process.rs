@@ -167,7 +167,7 @@ fn meet(line: &OwnedFd) -> Option<Group> {
     let (length, _) = rustix::net::recv(line, &mut packet, RecvFlags::DONTWAIT).ok()?;
     let Message::Hello(raw) = Message::decode(packet.get(..length)?)? else { return None };
     let id = Pid::from_raw(raw)?;
-    let is_leader = rustix::process::getpgid(Some(id)) == Ok(id);
+    let is_leader = sys::group_of(id) == Some(id);
     let leader = rustix::process::pidfd_open(id, PidfdFlags::empty()).ok();
     is_leader.then_some(Group { id, leader })
 }
