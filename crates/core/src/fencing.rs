@@ -38,6 +38,13 @@ impl FencingToken {
         self.0.get()
     }
 
+    /// The one so many further on; nothing beyond [`FencingToken::MAX`].
+    #[must_use]
+    pub fn plus(self, count: u32) -> Option<Self> {
+        Self::new(self.as_u64().checked_add(u64::from(count))?).ok()
+    }
+
+    /// PLUS
     /// The one after this, or nothing at the end of the range.
     #[must_use]
     pub fn next(self) -> Option<Self> {

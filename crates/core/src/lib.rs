@@ -26,6 +26,7 @@ mod lease;
 mod metadata;
 mod name;
 mod offset;
+mod queue;
 mod record;
 mod renewal;
 mod reply;
@@ -44,17 +45,18 @@ pub use self::{
     metadata::{Metadata, MetadataError},
     name::{LockName, Names, NamesError, ParseNameError},
     offset::{ClockStep, StoreOffset},
+    queue::{HandOff, Lines, ListenerId, Place, PlaceRequest, Told, Wakeup},
     record::{Record, RecordState},
     renewal::RenewalSchedule,
     reply::{
         Acquired, Busy, Exchanged, Fence, Forced, Foreign, ForeignKind, Grant, Healed, Holder,
-        Incarnation, Inspection, NotHeld, Novelty, Page, Proof, Raised, Refusal, Released, Renewed,
-        Shortened,
+        Incarnation, Inspection, NotHeld, Novelty, Page, Proof, Queued, Raised, Refusal, Released,
+        Renewed, Revoked, Shortened,
     },
     request::{
         AcquireRequest, Binding, Cursor, ExchangeRequest, ForceReleaseRequest, HealRequest,
         InspectRequest, ListRequest, ProcessId, RaiseFenceRequest, ReleaseRequest, RenewRequest,
-        Retain, ShortenRequest,
+        Retain, RevokeRequest, ShortenRequest,
     },
     rules::Rules,
     table::LockTable,

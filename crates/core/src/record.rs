@@ -9,7 +9,9 @@
 //!                 (a forced release ends the lease, and comes here)
 //! ```
 
-use crate::{FencingToken, Holder, Metadata, NotHeld, Proof, Retain, StoreNow, StoreTime, Token};
+use crate::{
+    FencingToken, Holder, ListenerId, Metadata, NotHeld, Proof, Retain, StoreNow, StoreTime, Token,
+};
 
 /// The record of one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +26,15 @@ pub struct Record {
     /// Whether `fencing_token` was written by `token`: only then is a re-sent raise to the same
     /// number ours.
     pub fence_by_token: bool,
+    /// The first fencing token of the range that ends with `fencing_token`, where `token` has a
+    /// range: the grant's own.
+    pub first_fence: Option<FencingToken>,
+    /// Where the holder hears what the store has to tell it.
+    pub listener: Option<ListenerId>,
+    /// Somebody asked for the lease back.
+    pub revoked: bool,
+    /// Nobody renews the lease: it ends with its ttl, and a request to give it back reaches nobody.
+    pub unattended: bool,
     /// When the lease ends, on the store's lease clock.
     pub end: StoreTime,
     /// When the record is forgotten, on the store's wall clock.
@@ -37,6 +48,9 @@ pub struct Record {
 pub enum RecordState {
     /// Granted and not released; it may have ended all the same.
     Held,
+    /// Kept for the token of a set whose turn has come, until it has looked at its other names. For
+    /// everybody else as held.
+    Reserved,
     /// Released.
     Free,
 }
@@ -46,13 +60,25 @@ impl Record {
     /// refused and granting allowed, and the holder stopped before it by the drift.
     #[must_use]
     pub fn is_live(&self, now: StoreNow) -> bool {
-        self.state == RecordState::Held && self.end > now.lease
+        self.state != RecordState::Free && self.end > now.lease
     }
 
     /// Whether the token has a running lease here.
     #[must_use]
     pub fn is_live_for(&self, token: Token, now: StoreNow) -> bool {
-        self.is_live(now) && self.token == Some(token)
+        self.state == RecordState::Held && self.is_live(now) && self.token == Some(token)
+    }
+
+    /// Whether the name is kept for this token at the moment.
+    #[must_use]
+    pub fn is_reserved_for(&self, token: Token, now: StoreNow) -> bool {
+        self.state == RecordState::Reserved && self.is_live(now) && self.token == Some(token)
+    }
+
+    /// The fencing token of the grant itself, where a range goes with it: the first.
+    #[must_use]
+    pub fn own_fence(&self) -> Option<FencingToken> {
+        self.first_fence.filter(|_| self.fence_by_token).or(self.fencing_token)
     }
 
     /// Whether the store may forget the record.
@@ -82,10 +108,9 @@ impl Record {
         match record {
             Some(record) if record.token == Some(token) => match record.state {
                 RecordState::Free => NotHeld::Released,
-                RecordState::Held => NotHeld::Expired,
+                RecordState::Held | RecordState::Reserved => NotHeld::Expired,
             },
-            Some(Self { state: RecordState::Held, .. }) => NotHeld::Taken,
-            // Free, and last used by another token: that one was granted after ours.
+            // Also free, and last used by another token: that one was granted after ours.
             Some(Self { token: Some(_), .. }) => NotHeld::Taken,
             Some(Self { token: None, .. }) | None => NotHeld::Absent,
         }
@@ -96,7 +121,10 @@ impl Record {
     pub fn holder_for_contender(&self, now: StoreNow) -> Holder {
         let mut holder = Holder::new(Some(self.end.saturating_since(now.lease)));
         holder.metadata = self.metadata.clone();
-        holder.fencing_token = self.fencing_token;
+        holder.fencing_token = self.own_fence();
+        holder.last_fence = self.fencing_token;
+        holder.revoked = self.revoked;
+        holder.unattended = self.unattended;
         holder
     }
 

@@ -67,15 +67,32 @@ pub struct Holder {
     pub metadata: Metadata,
     /// The fencing token of the hold, where the store has such.
     pub fencing_token: Option<FencingToken>,
+    /// The last fencing token of the range that the hold has, where it has one.
+    pub last_fence: Option<FencingToken>,
     /// How long the lease has left; nothing when it never ends (another tool wrote it so).
     pub remaining: Option<Duration>,
+    /// How many wait for the lock in the store's line.
+    pub waiting: u32,
+    /// Somebody asked for the lease back.
+    pub revoked: bool,
+    /// Nobody renews the lease.
+    pub unattended: bool,
 }
 
 impl Holder {
     /// A holder of whom nothing but the remaining time is known.
     #[must_use]
     pub fn new(remaining: Option<Duration>) -> Self {
-        Self { proof: None, metadata: Metadata::default(), fencing_token: None, remaining }
+        Self {
+            proof: None,
+            metadata: Metadata::default(),
+            fencing_token: None,
+            last_fence: None,
+            remaining,
+            waiting: 0,
+            revoked: false,
+            unattended: false,
+        }
     }
 }
 
@@ -145,6 +162,8 @@ pub enum Acquired {
     Granted(Grant),
     /// Somebody holds at least one of them.
     Busy(Busy),
+    /// The same, and the request has a place in the line of that name.
+    Queued(Queued),
     /// The request itself was refused; nothing changed.
     Refused(Refusal),
     /// Something that is not ours sits at one of the keys.
@@ -162,12 +181,16 @@ pub struct Grant {
     pub remaining: Duration,
     /// Whether this request made the grant, or found that an earlier copy of it had.
     pub novelty: Novelty,
+    /// The last fencing token of the range that belongs to the grant; nothing when its own is all.
+    pub last_fence: Option<FencingToken>,
+    /// How many wait for the lock in the store's line: of several names, the most.
+    pub waiting: u32,
 }
 
 impl Grant {
     /// A grant.
     pub const fn new(fence: Fence, remaining: Duration, novelty: Novelty) -> Self {
-        Self { fence, remaining, novelty }
+        Self { fence, remaining, novelty, last_fence: None, waiting: 0 }
     }
 }
 
@@ -222,6 +245,25 @@ impl Busy {
     }
 }
 
+/// A busy lock, and our place in its line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Queued {
+    /// What is waited for.
+    pub busy: Busy,
+    /// The place in the line: 1 is the next to be granted the lock. Places ahead whose waiters are
+    /// gone may be counted.
+    pub position: u32,
+}
+
+impl Queued {
+    /// A place.
+    #[must_use]
+    pub const fn new(busy: Busy, position: u32) -> Self {
+        Self { busy, position }
+    }
+}
+
 /// Why a store refused a request. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -232,6 +274,8 @@ pub enum Refusal {
     TokenRetired,
     /// The floor or the proposed fencing token is too far ahead of the store's clock.
     FenceAhead,
+    /// The line of a busy name has no room for another place.
+    QueueFull,
 }
 
 impl fmt::Display for Refusal {
@@ -239,6 +283,7 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Self::DeadlinePassed => "the request arrived after its deadline",
             Self::TokenRetired => "the token of the request was used up",
+            Self::QueueFull => "too many wait for the lock already",
             Self::FenceAhead => "the fencing token is too far ahead of the store's clock",
         })
     }
@@ -269,11 +314,34 @@ pub enum Renewed {
     Extended {
         /// How long it has to run: of several names, the least.
         remaining: Duration,
+        /// The last fencing token of the range that belongs to the lease; nothing when the grant's
+        /// own is all, and for several names.
+        last_fence: Option<FencingToken>,
+        /// How many wait for it in the store's line: of several names, the most.
+        waiting: u32,
+        /// Somebody asked for it back.
+        revoked: bool,
     },
     /// At least one name is not ours; nothing changed.
     NotHeld(NotHeld),
     /// The store could not say for this one, though it answered for others.
     Unknown,
+}
+
+impl Renewed {
+    /// A renewal of a lease that nobody waits for.
+    pub const fn extended(remaining: Duration) -> Self {
+        Self::Extended { remaining, last_fence: None, waiting: 0, revoked: false }
+    }
+
+    /// How long the lease has to run, where it was prolonged.
+    #[must_use]
+    pub const fn remaining(&self) -> Option<Duration> {
+        match self {
+            Self::Extended { remaining, .. } => Some(*remaining),
+            _ => None,
+        }
+    }
 }
 
 /// The answer to a shorten.
@@ -295,6 +363,8 @@ pub enum Shortened {
 #[non_exhaustive]
 #[must_use]
 pub enum Released {
+    /// It was not held yet: its place in the line was given up.
+    Withdrawn,
     /// It was ours until now (or until an earlier copy of this request); it is free.
     Held,
     /// It had ended or vanished before; nobody was granted it since, as far as the store knows.
@@ -358,6 +428,21 @@ pub enum Inspection {
     },
     /// Somebody holds it.
     Held(Holder),
+    /// Something that is not a record sits at the key.
+    Foreign(ForeignKind),
+}
+
+/// The answer to a revoke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub enum Revoked {
+    /// The request stands in the record; its holder is asked.
+    Requested(Holder),
+    /// Nobody holds it.
+    WasFree,
+    /// This holder does not renew its lease, so nothing would reach it: nothing was changed.
+    Unattended(Holder),
     /// Something that is not a record sits at the key.
     Foreign(ForeignKind),
 }

@@ -5,7 +5,9 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::{FencingToken, LockName, Metadata, Names, StoreTime, Token, Ttl};
+use crate::{
+    FencingToken, ListenerId, LockName, Metadata, Names, PlaceRequest, StoreTime, Token, Ttl,
+};
 
 /// How long a store remembers a name after its last use: the fencing token and the last released
 /// token. Whole milliseconds, at most 30 days.
@@ -90,9 +92,23 @@ pub struct AcquireRequest {
     pub proposed: Option<FencingToken>,
     /// After this instant of the store's lease clock the request must not be executed.
     pub deadline: Option<StoreTime>,
+    /// How many fencing tokens above its own the grant shall have, for holders that follow each
+    /// other under the same lease. At most [`AcquireRequest::MAX_RESERVE`]; for one name only.
+    pub reserve: u32,
+    /// Where the caller hears what the store has to tell it.
+    pub listener: Option<ListenerId>,
+    /// When the lock is busy, take a place in its line, or say that the place is still wanted.
+    pub place: Option<PlaceRequest>,
+    /// Do not mind those who wait: a free lock is taken at once.
+    pub barging: bool,
+    /// Nobody will renew the lease.
+    pub unattended: bool,
 }
 
 impl AcquireRequest {
+    /// The most fencing tokens that a grant or a renewal can reserve.
+    pub const MAX_RESERVE: u32 = 4_096;
+
     /// A request with the defaults for all the rest.
     pub fn new(names: impl Into<Names>, token: Token, ttl: Ttl) -> Self {
         Self {
@@ -105,6 +121,11 @@ impl AcquireRequest {
             floor: None,
             proposed: None,
             deadline: None,
+            reserve: 0,
+            listener: None,
+            place: None,
+            barging: false,
+            unattended: false,
         }
     }
 }
@@ -122,6 +143,13 @@ pub struct RenewRequest {
     pub ttl: Ttl,
     /// How long the record outlives the lease.
     pub retain: Retain,
+    /// Where the holder hears what the store has to tell it; nothing: as before.
+    pub listener: Option<ListenerId>,
+    /// How many more fencing tokens the lease shall have, at the end of its range. For one name
+    /// only.
+    pub reserve: u32,
+    /// Nobody will renew the lease after this.
+    pub unattended: bool,
 }
 
 impl RenewRequest {
@@ -130,7 +158,15 @@ impl RenewRequest {
 
     /// A request with the default retention.
     pub fn new(names: impl Into<Names>, token: Token, ttl: Ttl) -> Self {
-        Self { names: names.into(), token, ttl, retain: Retain::DEFAULT }
+        Self {
+            names: names.into(),
+            token,
+            ttl,
+            retain: Retain::DEFAULT,
+            listener: None,
+            reserve: 0,
+            unattended: false,
+        }
     }
 }
 
@@ -199,6 +235,8 @@ pub struct ExchangeRequest {
     pub floor: Option<FencingToken>,
     /// After this instant of the store's lease clock the request must not be executed.
     pub deadline: Option<StoreTime>,
+    /// Where the new holder hears what the store has to tell it.
+    pub listener: Option<ListenerId>,
 }
 
 impl ExchangeRequest {
@@ -214,6 +252,7 @@ impl ExchangeRequest {
             binding: Binding::Unbound,
             floor: None,
             deadline: None,
+            listener: None,
         }
     }
 }
@@ -348,5 +387,21 @@ impl ForceReleaseRequest {
     /// A request with the default retention.
     pub const fn new(name: LockName) -> Self {
         Self { name, retain: Retain::DEFAULT }
+    }
+}
+
+/// Ask the holder of a name to give it back. It never ends a lease by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub struct RevokeRequest {
+    /// The name.
+    pub name: LockName,
+}
+
+impl RevokeRequest {
+    /// A request.
+    pub const fn new(name: LockName) -> Self {
+        Self { name }
     }
 }

@@ -3,52 +3,85 @@
 //! [`LockTable`](crate::LockTable) applies these rules to a map, the embedded file to rows inside a
 //! transaction. The scripts of the Redis store say the same in Lua, and differential tests compare
 //! the two. All checks come before the first change, so a refused request changes nothing.
+//!
+//! Who waits, and how a lease goes from one to the next, stands in [`line`].
 
-use alloc::vec::Vec;
+mod line;
+
 use core::time::Duration;
 
 use crate::{
     AcquireRequest, Acquired, Busy, ExchangeRequest, Exchanged, Fence, FenceLimit, FencingToken,
-    ForceReleaseRequest, Forced, Grant, HealRequest, Healed, InspectRequest, Inspection, NotHeld,
-    Novelty, RaiseFenceRequest, Raised, Record, RecordState, Refusal, ReleaseRequest, Released,
-    RenewRequest, Renewed, ShortenRequest, Shortened, StoreNow, StoreTime, Token,
+    ForceReleaseRequest, Forced, Grant, HealRequest, Healed, InspectRequest, Inspection, Lines,
+    NotHeld, Novelty, RaiseFenceRequest, Raised, Record, RecordState, Refusal, ReleaseRequest,
+    Released, RenewRequest, Renewed, RevokeRequest, Revoked, ShortenRequest, Shortened, StoreNow,
+    StoreTime, Token, Wakeup,
 };
 
 /// The rules of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// How far ahead of the store's clock a proposed fencing token may be.
     pub fence_limit: FenceLimit,
+    /// How many places the line of a name has.
+    pub max_waiting: u32,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { fence_limit: FenceLimit::default(), max_waiting: Self::MAX_WAITING }
+    }
 }
 
 /// The records of a request's names, in the order of the names. Forgotten ones are `None`.
 type Records = [Option<Record>];
 
 impl Rules {
-    /// Takes all names or none.
+    /// How many places a line has by default: a name that more wait for is a queue of work, and
+    /// wants another tool.
+    pub const MAX_WAITING: u32 = 10_000;
+
+    /// Takes all names or none; leaves a place in the line of the first busy one, if asked to.
     pub fn acquire(
         &self,
         records: &mut Records,
+        lines: &mut dyn Lines,
         request: &AcquireRequest,
         now: StoreNow,
     ) -> Acquired {
-        if let Some(grant) = repeated(records, request.token, now) {
+        if let Some(mut grant) = repeated(records, request.token, now) {
+            grant.waiting = longest(records, lines);
             return Acquired::Granted(grant);
         }
         if let Some(refusal) = refusal(records, request.token, request.deadline, now) {
             return Acquired::Refused(refusal);
         }
-        if let Some(index) = first_live(records, now) {
-            return Acquired::Busy(busy(records, index, &request.names, now));
+        if !request.barging {
+            for (index, slot) in records.iter_mut().enumerate() {
+                self.pass_on(slot, lines, index, Some(request.token), now);
+            }
+        }
+        let other = |slot: &Option<Record>| {
+            slot.as_ref().is_some_and(|r| r.is_live(now) && !r.is_reserved_for(request.token, now))
+        };
+        if let Some(index) = records.iter().position(other) {
+            return self.wait(records, lines, index, request, now);
         }
         let Some(fence) = self.fence(records, request.floor, request.proposed, now) else {
             return Acquired::Refused(Refusal::FenceAhead);
         };
+        let reserve = if records.len() == 1 { request.reserve } else { 0 };
+        let last =
+            fence.token().and_then(|token| token.plus(reserve.min(AcquireRequest::MAX_RESERVE)));
+        if fence.token().is_some() && last.is_none() {
+            return Acquired::Refused(Refusal::FenceAhead);
+        }
         let end = now.lease.saturating_add(request.ttl.as_duration());
-        for slot in records.iter_mut() {
+        for (index, slot) in records.iter_mut().enumerate() {
+            lines.remove(index, request.token);
             let previous = slot.as_ref().and_then(|record| record.fencing_token);
             let fencing_token = match fence {
-                Fence::Token(token) => Some(token),
+                Fence::Token(_) => last,
                 // The floor is kept too: a copy of this request must hear the same number.
                 Fence::Behind(_) | Fence::None => previous.max(request.floor),
             };
@@ -57,35 +90,67 @@ impl Rules {
                 token: Some(request.token),
                 fencing_token,
                 fence_by_token: matches!(fence, Fence::Token(_)),
+                first_fence: fence.token(),
+                listener: request.listener,
+                revoked: false,
+                unattended: request.unattended,
                 end,
                 forget_at: Record::forget_time(end, fencing_token, request.retain, now),
                 metadata: request.metadata.clone(),
             });
         }
-        Acquired::Granted(Grant::new(fence, request.ttl.as_duration(), Novelty::Fresh))
+        let mut grant = Grant::new(fence, request.ttl.as_duration(), Novelty::Fresh);
+        grant.last_fence = last.filter(|_| last != fence.token());
+        grant.waiting = longest(records, lines);
+        Acquired::Granted(grant)
     }
 
     /// Prolongs a lease; never shortens it and never brings one back.
-    pub fn renew(&self, records: &mut Records, request: &RenewRequest, now: StoreNow) -> Renewed {
+    pub fn renew(
+        &self,
+        records: &mut Records,
+        lines: &mut dyn Lines,
+        request: &RenewRequest,
+        now: StoreNow,
+    ) -> Renewed {
         if let Some(why) = not_held(records, request.token, now) {
             return Renewed::NotHeld(why);
         }
         let end = now.lease.saturating_add(request.ttl.as_duration());
         let mut remaining = Duration::MAX;
+        let single = records.len() == 1;
+        let (mut revoked, mut last_fence) = (false, None);
         for record in records.iter_mut().flatten() {
             record.end = record.end.max(end);
+            if single && record.fence_by_token && record.first_fence.is_some() {
+                self.widen(record, request.reserve, now);
+                last_fence =
+                    record.fencing_token.filter(|_| record.fencing_token != record.first_fence);
+            }
             let forget_at =
                 Record::forget_time(record.end, record.fencing_token, request.retain, now);
             record.forget_at = record.forget_at.max(forget_at);
+            record.listener = request.listener.or(record.listener);
+            record.unattended = request.unattended;
+            revoked |= record.revoked;
             remaining = remaining.min(record.end.saturating_since(now.lease));
         }
-        Renewed::Extended { remaining }
+        Renewed::Extended { remaining, last_fence, waiting: longest(records, lines), revoked }
+    }
+
+    /// Adds fencing tokens at the end of a range, as far as they do not run ahead of the clock.
+    fn widen(&self, record: &mut Record, reserve: u32, now: StoreNow) {
+        let reserve = reserve.min(AcquireRequest::MAX_RESERVE);
+        let wider = record.fencing_token.and_then(|last| last.plus(reserve));
+        let wider = wider.filter(|&last| self.fence_limit.allows(last, now.wall));
+        record.fencing_token = wider.or(record.fencing_token);
     }
 
     /// Brings the end of a lease nearer; never prolongs it.
     pub fn shorten(
         &self,
         records: &mut Records,
+        lines: &mut dyn Lines,
         request: &ShortenRequest,
         now: StoreNow,
     ) -> Shortened {
@@ -94,42 +159,56 @@ impl Rules {
         }
         let end = now.lease.saturating_add(request.ttl.as_duration());
         let mut remaining = Duration::ZERO;
-        for record in records.iter_mut().flatten() {
+        for (index, record) in records.iter_mut().flatten().enumerate() {
             record.end = record.end.min(end);
             record.forget_at =
                 Record::forget_time(record.end, record.fencing_token, request.retain, now);
-            remaining = remaining.max(record.end.saturating_since(now.lease));
+            let left = record.end.saturating_since(now.lease);
+            remaining = remaining.max(left);
+            // Whoever waits has set its timer by the old end.
+            line::announce(lines, index, left, now);
         }
         Shortened::Shortened { remaining }
     }
 
-    /// Frees every name that is still ours. A lease that had ended stays as it is: it is free for
-    /// everybody already, and a re-sent release must hear `Expired` again, not `Held`.
+    /// Frees every name that is still ours and hands it to the next in line; gives up a place. A
+    /// lease that had ended stays as it is: it is free for everybody already, and a re-sent release
+    /// must hear `Expired` again, not `Held`.
     pub fn release(
         &self,
         records: &mut Records,
+        lines: &mut dyn Lines,
         request: &ReleaseRequest,
         now: StoreNow,
     ) -> Released {
-        let mut worst = Released::Held;
-        for slot in records.iter_mut() {
-            let answer = match slot {
+        let mut worst = None;
+        let mut withdrawn = false;
+        for (index, slot) in records.iter_mut().enumerate() {
+            withdrawn |= lines.remove(index, request.token);
+            let answer = match &mut *slot {
+                Some(record) if record.is_reserved_for(request.token, now) => {
+                    withdrawn = true;
+                    record.end = now.lease;
+                    None
+                }
                 Some(record) if record.token == Some(request.token) => match record.state {
                     RecordState::Held if record.is_live(now) => {
                         free(record, request.retain, now);
-                        Released::Held
+                        Some(Released::Held)
                     }
-                    RecordState::Held => Released::Expired,
-                    RecordState::Free => Released::Held,
+                    RecordState::Held | RecordState::Reserved => Some(Released::Expired),
+                    RecordState::Free => Some(Released::Held),
                 },
                 other => match Record::not_held(other.as_ref(), request.token) {
-                    NotHeld::Taken | NotHeld::Foreign(_) => Released::Taken,
-                    _ => Released::Expired,
+                    NotHeld::Taken | NotHeld::Foreign(_) => Some(Released::Taken),
+                    _ => Some(Released::Expired),
                 },
             };
             worst = worst.max(answer);
+            self.pass_on(slot, lines, index, None, now);
         }
-        worst
+        // A place is given up before any name was held, so nothing else can be said of the rest.
+        if withdrawn { Released::Withdrawn } else { worst.unwrap_or(Released::Expired) }
     }
 
     /// Exchanges the token of a lease: a new grant with a larger fencing token.
@@ -157,6 +236,9 @@ impl Rules {
             record.token = Some(request.to);
             record.fencing_token = fence.token();
             record.fence_by_token = true;
+            record.first_fence = fence.token();
+            record.listener = request.listener;
+            record.unattended = false;
             record.end = record.end.max(end);
             record.forget_at =
                 Record::forget_time(record.end, record.fencing_token, request.retain, now);
@@ -190,6 +272,7 @@ impl Rules {
         for record in records.iter_mut().flatten() {
             record.fencing_token = new;
             record.fence_by_token = true;
+            record.first_fence = new;
             let fence_instant = StoreTime::from_micros(request.fencing_token.as_u64());
             record.forget_at = record.forget_at.max(fence_instant);
         }
@@ -233,6 +316,10 @@ impl Rules {
                 token: Some(request.token),
                 fencing_token,
                 fence_by_token: request.fencing_token > previous || written_before,
+                first_fence: fencing_token,
+                listener: None,
+                revoked: false,
+                unattended: false,
                 end,
                 forget_at: Record::forget_time(end, fencing_token, request.retain, now),
                 metadata: request.metadata.clone(),
@@ -245,11 +332,16 @@ impl Rules {
     pub fn inspect(
         &self,
         record: Option<&Record>,
+        waiting: u32,
         _: &InspectRequest,
         now: StoreNow,
     ) -> Inspection {
         match record {
-            Some(record) if record.is_live(now) => Inspection::Held(record.holder(now)),
+            Some(record) if record.is_live(now) => {
+                let mut holder = record.holder(now);
+                holder.waiting = waiting;
+                Inspection::Held(holder)
+            }
             other => Inspection::Free { fencing_token: other.and_then(|r| r.fencing_token) },
         }
     }
@@ -258,19 +350,53 @@ impl Rules {
     /// is told that it expired, and a late copy of its acquire can't take the lock again.
     pub fn force_release(
         &self,
-        record: &mut Option<Record>,
+        records: &mut Records,
+        lines: &mut dyn Lines,
         request: &ForceReleaseRequest,
         now: StoreNow,
     ) -> Forced {
-        match record {
-            Some(record) if record.is_live(now) => {
-                let holder = record.holder(now);
+        let mut forced = Forced::WasFree;
+        for (index, slot) in records.iter_mut().enumerate() {
+            if let Some(record) = slot.as_mut().filter(|record| record.is_live(now)) {
+                let mut holder = record.holder(now);
+                holder.waiting = lines.len(index);
                 free(record, request.retain, now);
                 record.state = RecordState::Held;
-                Forced::Removed(holder)
+                forced = Forced::Removed(holder);
             }
-            _ => Forced::WasFree,
+            self.pass_on(slot, lines, index, None, now);
         }
+        forced
+    }
+
+    /// Asks the holder of one name to give it back.
+    pub fn revoke(
+        &self,
+        records: &mut Records,
+        lines: &mut dyn Lines,
+        _: &RevokeRequest,
+        now: StoreNow,
+    ) -> Revoked {
+        let held = |record: &&mut Record| record.state == RecordState::Held && record.is_live(now);
+        let Some(record) = records.iter_mut().flatten().find(held) else {
+            return Revoked::WasFree;
+        };
+        let mut holder = record.holder(now);
+        holder.waiting = lines.len(0);
+        if record.unattended {
+            return Revoked::Unattended(holder);
+        }
+        record.revoked = true;
+        holder.revoked = true;
+        if let (Some(listener), Some(token)) = (record.listener, record.token) {
+            lines.tell(listener, Wakeup::Revoked(token));
+        }
+        Revoked::Requested(holder)
+    }
+
+    /// Whether what a client says of fencing tokens is not too far ahead of the clock.
+    fn allows(&self, named: [Option<FencingToken>; 2], now: StoreNow) -> bool {
+        named.into_iter().flatten().all(|token| self.fence_limit.allows(token, now.wall))
     }
 
     /// The fencing token of a new grant; nothing when what the client proposes is too far ahead,
@@ -283,10 +409,8 @@ impl Rules {
         now: StoreNow,
     ) -> Option<Fence> {
         let previous = records.iter().flatten().filter_map(|record| record.fencing_token).max();
-        for token in [floor, proposed].into_iter().flatten() {
-            if !self.fence_limit.allows(token, now.wall) {
-                return None;
-            }
+        if !self.allows([floor, proposed], now) {
+            return None;
         }
         match proposed {
             None => FencingToken::mint(previous, floor, now.wall).map(Fence::Token),
@@ -311,12 +435,15 @@ fn repeated(records: &Records, token: Token, now: StoreNow) -> Option<Grant> {
     let remaining = held().map(|record| record.end.saturating_since(now.lease)).min()?;
     let highest = held().filter_map(|record| record.fencing_token).max();
     let written = held().all(|record| record.fence_by_token && record.fencing_token == highest);
-    let fence = match highest {
-        None => Fence::None,
-        Some(highest) if written => Fence::Token(highest),
-        Some(highest) => Fence::Behind(highest),
+    let own = held().find_map(Record::own_fence);
+    let fence = match (highest, own) {
+        (Some(_), Some(own)) if written => Fence::Token(own),
+        (Some(highest), _) => Fence::Behind(highest),
+        (None, _) => Fence::None,
     };
-    Some(Grant::new(fence, remaining, Novelty::Repeated))
+    let mut grant = Grant::new(fence, remaining, Novelty::Repeated);
+    grant.last_fence = highest.filter(|_| written && highest != own);
+    Some(grant)
 }
 
 /// Why a request for a new grant must not be carried out at all.
@@ -328,7 +455,8 @@ fn refusal(
 ) -> Option<Refusal> {
     // A token that is known here and does not hold all names has lost or released some of them:
     // this can only be a late copy of its request.
-    if records.iter().flatten().any(|record| record.token == Some(token)) {
+    let known = |r: &Record| r.token == Some(token) && !r.is_reserved_for(token, now);
+    if records.iter().flatten().any(known) {
         return Some(Refusal::TokenRetired);
     }
     deadline.filter(|&deadline| now.lease > deadline).map(|_| Refusal::DeadlinePassed)
@@ -342,10 +470,6 @@ fn not_held(records: &Records, token: Token, now: StoreNow) -> Option<NotHeld> {
         .map(|record| Record::not_held(record.as_ref(), token))
 }
 
-fn first_live(records: &Records, now: StoreNow) -> Option<usize> {
-    records.iter().position(|record| record.as_ref().is_some_and(|record| record.is_live(now)))
-}
-
 fn busy(records: &Records, index: usize, names: &crate::Names, now: StoreNow) -> Busy {
     let holder = records[index].as_ref().map(|record| record.holder_for_contender(now));
     let holder = holder.unwrap_or_else(|| crate::Holder::new(None));
@@ -357,13 +481,13 @@ fn free(record: &mut Record, retain: crate::Retain, now: StoreNow) {
     record.end = now.lease;
     record.forget_at = Record::forget_time(now.lease, record.fencing_token, retain, now);
     record.metadata = crate::Metadata::default();
+    record.first_fence = None;
+    record.listener = None;
+    record.revoked = false;
+    record.unattended = false;
 }
 
-/// Collects the records of names from wherever a store keeps them.
-pub(crate) fn gather(
-    names: &crate::Names,
-    mut load: impl FnMut(&crate::LockName) -> Option<Record>,
-    now: StoreNow,
-) -> Vec<Option<Record>> {
-    names.iter().map(|name| load(name).filter(|record| !record.is_forgotten(now))).collect()
+/// How many wait for the name that most wait for.
+fn longest(records: &Records, lines: &mut dyn Lines) -> u32 {
+    (0..records.len()).map(|index| lines.len(index)).max().unwrap_or(0)
 }

@@ -3,14 +3,18 @@
 //! The memory store is this table behind a mutex and a clock; Redis and SQLite are tested against
 //! it, operation by operation, with the time that they themselves report.
 
-use alloc::{collections::BTreeMap, vec::Vec};
-use core::ops::Bound;
+use alloc::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    vec::Vec,
+};
+use core::{mem, ops::Bound};
 
 use crate::{
     AcquireRequest, Acquired, Cursor, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced,
-    Foreign, ForeignKind, HealRequest, Healed, InspectRequest, Inspection, ListRequest, LockName,
-    Names, NotHeld, Page, RaiseFenceRequest, Raised, Record, ReleaseRequest, Released,
-    RenewRequest, Renewed, Rules, ShortenRequest, Shortened, StoreNow, rules::gather,
+    Foreign, ForeignKind, HealRequest, Healed, InspectRequest, Inspection, Lines, ListRequest,
+    ListenerId, LockName, Names, NotHeld, Page, Place, RaiseFenceRequest, Raised, Record,
+    ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, Rules, ShortenRequest,
+    Shortened, StoreNow, Token, Told, Wakeup,
 };
 
 /// All locks of one store.
@@ -19,6 +23,9 @@ pub struct LockTable {
     rules: Rules,
     records: BTreeMap<LockName, Record>,
     foreign: BTreeMap<LockName, ForeignKind>,
+    lines: BTreeMap<LockName, VecDeque<Place>>,
+    gone: BTreeSet<ListenerId>,
+    mail: Vec<(ListenerId, Wakeup)>,
 }
 
 impl LockTable {
@@ -34,7 +41,9 @@ impl LockTable {
             return Acquired::Foreign(foreign);
         }
         let rules = self.rules;
-        self.apply(&request.names, now, |records| rules.acquire(records, request, now))
+        self.apply(&request.names, now, |records, lines| {
+            rules.acquire(records, lines, request, now)
+        })
     }
 
     /// Prolongs leases: one answer for each, in order.
@@ -47,7 +56,7 @@ impl LockTable {
             return Renewed::NotHeld(NotHeld::Foreign(foreign.kind));
         }
         let rules = self.rules;
-        self.apply(&request.names, now, |records| rules.renew(records, request, now))
+        self.apply(&request.names, now, |records, lines| rules.renew(records, lines, request, now))
     }
 
     /// Brings the end of a lease nearer.
@@ -56,7 +65,9 @@ impl LockTable {
             return Shortened::NotHeld(NotHeld::Foreign(foreign.kind));
         }
         let rules = self.rules;
-        self.apply(&request.names, now, |records| rules.shorten(records, request, now))
+        self.apply(&request.names, now, |records, lines| {
+            rules.shorten(records, lines, request, now)
+        })
     }
 
     /// Gives a lease back.
@@ -66,7 +77,8 @@ impl LockTable {
             request.names.iter().cloned().partition(|name| !self.foreign.contains_key(name));
         let rules = self.rules;
         let answer = match Names::new(own) {
-            Ok(names) => self.apply(&names, now, |records| rules.release(records, request, now)),
+            Ok(names) => self
+                .apply(&names, now, |records, lines| rules.release(records, lines, request, now)),
             Err(_) => Released::Taken,
         };
         if foreign.is_empty() { answer } else { Released::Taken }
@@ -78,7 +90,7 @@ impl LockTable {
             return Exchanged::NotHeld(NotHeld::Foreign(foreign.kind));
         }
         let rules = self.rules;
-        self.apply(&request.names, now, |records| rules.exchange_token(records, request, now))
+        self.apply(&request.names, now, |records, _| rules.exchange_token(records, request, now))
     }
 
     /// Writes a larger fencing token to a lease.
@@ -87,7 +99,7 @@ impl LockTable {
             return Raised::NotHeld(NotHeld::Foreign(foreign.kind));
         }
         let rules = self.rules;
-        self.apply(&request.names, now, |records| rules.raise_fence(records, request, now))
+        self.apply(&request.names, now, |records, _| rules.raise_fence(records, request, now))
     }
 
     /// Takes a lease that is provably ours elsewhere.
@@ -96,7 +108,7 @@ impl LockTable {
             return Healed::Foreign(foreign);
         }
         let rules = self.rules;
-        self.apply(&request.names, now, |records| rules.heal(records, request, now))
+        self.apply(&request.names, now, |records, _| rules.heal(records, request, now))
     }
 
     /// Looks at one name.
@@ -105,7 +117,7 @@ impl LockTable {
             return Inspection::Foreign(kind.clone());
         }
         let record = self.records.get(&request.name).filter(|record| !record.is_forgotten(now));
-        self.rules.inspect(record, request, now)
+        self.rules.inspect(record, self.waiting(&request.name), request, now)
     }
 
     /// Lists held names and foreign values, in order.
@@ -146,24 +158,58 @@ impl LockTable {
         }
         let rules = self.rules;
         let names = Names::one(request.name.clone());
-        self.apply(&names, now, |records| rules.force_release(&mut records[0], request, now))
+        self.apply(&names, now, |records, lines| rules.force_release(records, lines, request, now))
+    }
+
+    /// Asks the holder of a name to give it back.
+    pub fn revoke(&mut self, request: &RevokeRequest, now: StoreNow) -> Revoked {
+        if let Some(kind) = self.foreign.get(&request.name) {
+            return Revoked::Foreign(kind.clone());
+        }
+        let rules = self.rules;
+        let names = Names::one(request.name.clone());
+        self.apply(&names, now, |records, lines| rules.revoke(records, lines, request, now))
+    }
+
+    /// How many places the line of a name has.
+    #[must_use]
+    pub fn waiting(&self, name: &LockName) -> u32 {
+        self.lines.get(name).map_or(0, length)
+    }
+
+    /// The line of a name, the head first.
+    pub fn line(&self, name: &LockName) -> impl Iterator<Item = &Place> {
+        self.lines.get(name).into_iter().flatten()
+    }
+
+    /// From now on certainly nobody listens there.
+    pub fn set_gone(&mut self, listener: ListenerId) {
+        self.gone.insert(listener);
+    }
+
+    /// What is to be told since the last call, and to whom.
+    pub fn take_mail(&mut self) -> Vec<(ListenerId, Wakeup)> {
+        mem::take(&mut self.mail)
     }
 
     /// Puts a foreign value where another program would have.
     pub fn plant_foreign(&mut self, name: LockName, kind: ForeignKind) {
         self.records.remove(&name);
+        self.lines.remove(&name);
         self.foreign.insert(name, kind);
     }
 
     /// Removes whatever is at a name, as an operator's delete or an eviction would.
     pub fn delete(&mut self, name: &LockName) {
         self.records.remove(name);
+        self.lines.remove(name);
         self.foreign.remove(name);
     }
 
     /// Forgets what may be forgotten, and says how many records are left.
     pub fn sweep(&mut self, now: StoreNow) -> usize {
         self.records.retain(|_, record| !record.is_forgotten(now));
+        self.lines.retain(|_, line| line.iter().any(|place| !place.is_lapsed(now.lease)));
         self.records.len()
     }
 
@@ -182,17 +228,97 @@ impl LockTable {
         &mut self,
         names: &Names,
         now: StoreNow,
-        rule: impl FnOnce(&mut [Option<Record>]) -> A,
+        rule: impl FnOnce(&mut [Option<Record>], &mut dyn Lines) -> A,
     ) -> A {
-        let mut records = gather(names, |name| self.records.get(name).cloned(), now);
-        let answer = rule(&mut records);
+        let taken = names.iter().map(|name| self.records.remove(name));
+        let mut records: Vec<_> =
+            taken.map(|record| record.filter(|record| !record.is_forgotten(now))).collect();
+        let mut lines = TableLines {
+            names: names.as_slice(),
+            lines: &mut self.lines,
+            gone: &self.gone,
+            mail: &mut self.mail,
+        };
+        let answer = rule(&mut records, &mut lines);
         for (name, record) in names.iter().zip(records) {
-            match record {
-                Some(record) => self.records.insert(name.clone(), record),
-                None => self.records.remove(name),
-            };
+            if let Some(record) = record {
+                self.records.insert(name.clone(), record);
+            }
         }
         answer
+    }
+}
+
+/// The lines of the names of one request.
+struct TableLines<'a> {
+    names: &'a [LockName],
+    lines: &'a mut BTreeMap<LockName, VecDeque<Place>>,
+    gone: &'a BTreeSet<ListenerId>,
+    mail: &'a mut Vec<(ListenerId, Wakeup)>,
+}
+
+fn length(line: &VecDeque<Place>) -> u32 {
+    u32::try_from(line.len()).unwrap_or(u32::MAX)
+}
+
+impl TableLines<'_> {
+    fn position(&self, index: usize, token: Token) -> Option<usize> {
+        self.lines.get(&self.names[index])?.iter().position(|place| place.token == token)
+    }
+}
+
+impl Lines for TableLines<'_> {
+    fn len(&mut self, index: usize) -> u32 {
+        self.lines.get(&self.names[index]).map_or(0, length)
+    }
+
+    fn first(&mut self, index: usize) -> Option<Place> {
+        self.lines.get(&self.names[index])?.front().cloned()
+    }
+
+    fn find(&mut self, index: usize, token: Token) -> Option<(Place, u32)> {
+        let position = self.position(index, token)?;
+        let place = self.lines.get(&self.names[index])?.get(position)?.clone();
+        Some((place, u32::try_from(position).unwrap_or(u32::MAX).saturating_add(1)))
+    }
+
+    fn put(&mut self, index: usize, place: Place) -> u32 {
+        let known = self.position(index, place.token);
+        let line = self.lines.entry(self.names[index].clone()).or_default();
+        match known.and_then(|position| line.get_mut(position)) {
+            Some(old) => *old = place,
+            None => line.push_back(place),
+        }
+        let position = known.map_or_else(|| length(line), |p| u32::try_from(p + 1).unwrap_or(0));
+        position.max(1)
+    }
+
+    fn remove(&mut self, index: usize, token: Token) -> bool {
+        let Some(position) = self.position(index, token) else { return false };
+        let name = &self.names[index];
+        if let Some(line) = self.lines.get_mut(name) {
+            line.remove(position);
+            if line.is_empty() {
+                self.lines.remove(name);
+            }
+        }
+        true
+    }
+
+    fn offer(&mut self, _: usize, place: &Place, wakeup: Wakeup) -> Told {
+        match place.listener {
+            Some(listener) if self.gone.contains(&listener) => Told::Nobody,
+            Some(listener) => {
+                self.tell(listener, wakeup);
+                Told::Perhaps
+            }
+            // Its waiter asks often.
+            None => Told::Perhaps,
+        }
+    }
+
+    fn tell(&mut self, listener: ListenerId, wakeup: Wakeup) {
+        self.mail.push((listener, wakeup));
     }
 }
 

@@ -97,7 +97,7 @@ impl Guard {
             }
         };
         match answer {
-            Some(fencelock_core::Renewed::Extended { remaining }) => {
+            Some(fencelock_core::Renewed::Extended { remaining, .. }) => {
                 match self.cell.renewed(remaining, asked.sent, self.context.clock.now()) {
                     Renewal::Done => {
                         self.cell.set_ttl(ttl);

@@ -52,7 +52,7 @@ impl TokenLease {
             let asked = self.context.ask(self.context.store.renew(&batch, by)).await;
             let next = self.context.clock.now().saturating_add(PAUSE);
             match asked.result.map(|reply| reply.answer.into_iter().next()) {
-                Ok(Some(Renewed::Extended { remaining })) => return Ok(remaining),
+                Ok(Some(Renewed::Extended { remaining, .. })) => return Ok(remaining),
                 Ok(Some(Renewed::NotHeld(why))) => {
                     return Err(named(Error::lost(loss_reason(&why), None)));
                 }

@@ -68,7 +68,7 @@ async fn renew_once(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Result<(),
     let asked = context.ask(context.store.renew(&batch, by)).await;
     let answer = asked.result.map_err(|error| named(Error::from_store(error)))?.answer;
     let reason = match answer.into_iter().next() {
-        Some(Renewed::Extended { remaining }) => {
+        Some(Renewed::Extended { remaining, .. }) => {
             match cell.renewed(remaining, asked.sent, context.clock.now()) {
                 Renewal::Done => return Ok(()),
                 Renewal::Late | Renewal::Over => LossReason::Expired,

@@ -4,12 +4,13 @@ use std::{fmt, sync::Arc};
 
 use fencelock_core::{
     AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
-    Healed, InspectRequest, Inspection, ListRequest, Moment, Names, Page, RaiseFenceRequest,
-    Raised, ReleaseRequest, Released, RenewRequest, Renewed, ShortenRequest, Shortened,
+    Healed, InspectRequest, Inspection, ListRequest, Moment, Page, RaiseFenceRequest, Raised,
+    ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, ShortenRequest,
+    Shortened,
 };
 use fencelock_store::{
     BoxFuture, Capabilities, Clock, Outcome, Store, StoreError, StoreErrorKind, StoreResult,
-    Wakeups,
+    Subscription, WakeupSink,
 };
 
 use crate::{
@@ -263,11 +264,23 @@ impl Store for RedisStore {
         spoken!(self, force_release(request, by))
     }
 
-    fn wakeups<'a>(
+    fn revoke<'a>(
         &'a self,
-        _: &'a Names,
+        request: &'a RevokeRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Revoked>> {
+        Box::pin(async move {
+            let _ = (request, by);
+            self.wire.connections.check_open()?;
+            Err(StoreError::unsupported("the redis store can't revoke a lease"))
+        })
+    }
+
+    fn listen(
+        &self,
+        _: Arc<dyn WakeupSink>,
         _: Moment,
-    ) -> BoxFuture<'a, Result<Wakeups, StoreError>> {
+    ) -> BoxFuture<'_, Result<Subscription, StoreError>> {
         Box::pin(async move {
             self.wire.connections.check_open()?;
             Err(StoreError::unsupported("the redis store does not send wakeups"))

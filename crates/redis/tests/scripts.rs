@@ -470,7 +470,7 @@ async fn a_batch_of_more_keys_than_one_step_bears_is_renewed_whole() {
         let reply = store.renew(&batch, soon(&store)).await.expect("the store answers").answer;
         assert_eq!(reply.len(), batch.len());
         for answer in reply {
-            let Renewed::Extended { remaining } = answer else { panic!("{answer:?}") };
+            let Renewed::Extended { remaining, .. } = answer else { panic!("{answer:?}") };
             assert!(remaining > Duration::from_secs(50), "{remaining:?}");
         }
     }

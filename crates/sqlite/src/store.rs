@@ -22,13 +22,13 @@ use std::{
 
 use fencelock_core::{
     AcquireRequest, Acquired, Binding, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced,
-    HealRequest, Healed, InspectRequest, Inspection, ListRequest, Moment, Names, Page,
-    RaiseFenceRequest, Raised, ReleaseRequest, Released, RenewRequest, Renewed, Rules,
+    HealRequest, Healed, InspectRequest, Inspection, ListRequest, Moment, Page, RaiseFenceRequest,
+    Raised, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, Rules,
     ShortenRequest, Shortened, StoreNow,
 };
 use fencelock_store::{
     BoxFuture, Capabilities, Clock, Outcome, Reply, Store, StoreError, StoreErrorKind, StoreResult,
-    Wakeups, rt,
+    Subscription, WakeupSink, rt,
 };
 
 use crate::{
@@ -395,13 +395,23 @@ impl Store for SqliteStore {
         self.step(Access::Write, by, |transaction, rules| transaction.force(rules, request))
     }
 
-    fn wakeups<'a>(
+    fn revoke<'a>(
         &'a self,
-        _: &'a Names,
+        request: &'a RevokeRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Revoked>> {
+        Box::pin(async move {
+            let _ = (request, by);
+            Err(StoreError::unsupported("the sqlite store can't revoke a lease"))
+        })
+    }
+
+    fn listen(
+        &self,
+        _: Arc<dyn WakeupSink>,
         _: Moment,
-    ) -> BoxFuture<'a, Result<Wakeups, StoreError>> {
-        let message = "a lock file wakes nobody: try again after a pause";
-        Box::pin(async move { Err(StoreError::unsupported(message)) })
+    ) -> BoxFuture<'_, Result<Subscription, StoreError>> {
+        Box::pin(async move { Err(StoreError::unsupported("the sqlite store sends no wakeups")) })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

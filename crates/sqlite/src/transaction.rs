@@ -63,12 +63,18 @@ impl Transaction<'_> {
     ) -> rusqlite::Result<()> {
         let bound = match (record.state, rebind, before) {
             (RecordState::Free, ..) => None,
-            (RecordState::Held, Rebind::To(binding), _) => Bound::new(binding, self.here),
-            (RecordState::Held, Rebind::Keep, Slot::Ours(Ours { bound, written_here, .. })) => {
+            (RecordState::Held | RecordState::Reserved, Rebind::To(binding), _) => {
+                Bound::new(binding, self.here)
+            }
+            (
+                RecordState::Held | RecordState::Reserved,
+                Rebind::Keep,
+                Slot::Ours(Ours { bound, written_here, .. }),
+            ) => {
                 // Elsewhere's process ids mean nothing beside our boot id.
                 bound.clone().filter(|_| *written_here)
             }
-            (RecordState::Held, Rebind::Keep, _) => None,
+            (RecordState::Held | RecordState::Reserved, Rebind::Keep, _) => None,
         };
         let is_new = matches!(before, Slot::Absent);
         let left = record.end.saturating_since(self.now.lease);

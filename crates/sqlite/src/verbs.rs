@@ -5,9 +5,9 @@
 
 use fencelock_core::{
     AcquireRequest, Acquired, Binding, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced,
-    Foreign, HealRequest, Healed, InspectRequest, Inspection, LockName, Names, NotHeld, Novelty,
-    RaiseFenceRequest, Raised, Record, ReleaseRequest, Released, RenewRequest, Renewed, Rules,
-    ShortenRequest, Shortened,
+    Foreign, HealRequest, Healed, InspectRequest, Inspection, Lines, ListenerId, LockName, Names,
+    NotHeld, Novelty, Place, RaiseFenceRequest, Raised, Record, ReleaseRequest, Released,
+    RenewRequest, Renewed, Rules, ShortenRequest, Shortened, Token, Told, Wakeup,
 };
 use rusqlite::Result;
 
@@ -23,9 +23,13 @@ type Ruled<A> = std::result::Result<A, Foreign>;
 impl Transaction<'_> {
     /// Takes all names or none.
     pub(crate) fn acquire(&self, rules: Rules, request: &AcquireRequest) -> Result<Acquired> {
+        let mut request = request.clone();
+        request.place = None;
+        request.reserve = 0;
         let rebind = Rebind::To(&request.binding);
-        let answer = self
-            .apply(&request.names, rebind, |records| rules.acquire(records, request, self.now))?;
+        let answer = self.apply(&request.names, rebind, |records| {
+            rules.acquire(records, &mut NoLines, &request, self.now)
+        })?;
         let answer = answer.unwrap_or_else(Acquired::Foreign);
         if let Acquired::Granted(grant) = &answer
             && grant.novelty == Novelty::Fresh
@@ -39,7 +43,7 @@ impl Transaction<'_> {
     pub(crate) fn renew(&self, rules: Rules, batch: &[RenewRequest]) -> Result<Vec<Renewed>> {
         let renew = |request: &RenewRequest| {
             let answer = self.apply(&request.names, Rebind::Keep, |records| {
-                rules.renew(records, request, self.now)
+                rules.renew(records, &mut NoLines, request, self.now)
             })?;
             Ok(answer.unwrap_or_else(|foreign| Renewed::NotHeld(not_held(foreign))))
         };
@@ -49,7 +53,7 @@ impl Transaction<'_> {
     /// Brings the end of a lease nearer.
     pub(crate) fn shorten(&self, rules: Rules, request: &ShortenRequest) -> Result<Shortened> {
         let answer = self.apply(&request.names, Rebind::Keep, |records| {
-            rules.shorten(records, request, self.now)
+            rules.shorten(records, &mut NoLines, request, self.now)
         })?;
         Ok(answer.unwrap_or_else(|foreign| Shortened::NotHeld(not_held(foreign))))
     }
@@ -60,8 +64,9 @@ impl Transaction<'_> {
         let all = slots.len();
         slots.retain(|(_, slot)| !matches!(slot, Slot::Foreign(_)));
         let some_foreign = slots.len() < all;
-        let answer =
-            self.rule(&slots, Rebind::Keep, |records| rules.release(records, request, self.now))?;
+        let answer = self.rule(&slots, Rebind::Keep, |records| {
+            rules.release(records, &mut NoLines, request, self.now)
+        })?;
         Ok(if some_foreign { Released::Taken } else { answer })
     }
 
@@ -105,7 +110,7 @@ impl Transaction<'_> {
     ) -> Inspection {
         match slot {
             Slot::Foreign(kind) => Inspection::Foreign(kind.clone()),
-            other => rules.inspect(self.remembered(other), request, self.now),
+            other => rules.inspect(self.remembered(other), 0, request, self.now),
         }
     }
 
@@ -113,7 +118,7 @@ impl Transaction<'_> {
     pub(crate) fn force(&self, rules: Rules, request: &ForceReleaseRequest) -> Result<Forced> {
         let names = Names::one(request.name.clone());
         let answer = self.apply(&names, Rebind::Keep, |records| {
-            rules.force_release(&mut records[0], request, self.now)
+            rules.force_release(records, &mut NoLines, request, self.now)
         })?;
         Ok(answer.unwrap_or_else(|foreign| Forced::Foreign(foreign.kind)))
     }
@@ -165,6 +170,37 @@ impl Transaction<'_> {
             Slot::Absent | Slot::Foreign(_) => None,
         }
     }
+}
+
+/// The file keeps no lines yet.
+struct NoLines;
+
+impl Lines for NoLines {
+    fn len(&mut self, _: usize) -> u32 {
+        0
+    }
+
+    fn first(&mut self, _: usize) -> Option<Place> {
+        None
+    }
+
+    fn find(&mut self, _: usize, _: Token) -> Option<(Place, u32)> {
+        None
+    }
+
+    fn put(&mut self, _: usize, _: Place) -> u32 {
+        1
+    }
+
+    fn remove(&mut self, _: usize, _: Token) -> bool {
+        false
+    }
+
+    fn offer(&mut self, _: usize, _: &Place, _: Wakeup) -> Told {
+        Told::Nobody
+    }
+
+    fn tell(&mut self, _: ListenerId, _: Wakeup) {}
 }
 
 fn not_held(foreign: Foreign) -> NotHeld {

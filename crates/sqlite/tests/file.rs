@@ -482,7 +482,7 @@ async fn a_lease_of_another_boot_or_time_namespace_counts_until_its_end_on_the_w
         // Its token still proves it, and renewing moves it to the new clock.
         let batch = [RenewRequest::new(name("x"), token, ttl(1_000))];
         let answer = after.renew(&batch, Moment::NEVER).await.unwrap().answer;
-        assert_eq!(answer, [Renewed::Extended { remaining: Duration::from_secs(1) }]);
+        assert_eq!(answer, [Renewed::extended(Duration::from_secs(1))]);
         clock.advance(Duration::from_micros(999_999));
         assert!(!is_free(&after, "x").await);
         clock.advance(Duration::from_micros(1));
@@ -578,15 +578,11 @@ async fn a_lease_that_was_handed_on_is_not_bound_to_its_old_processes() {
 }
 
 #[tokio::test]
-async fn too_many_processes_and_wakeups_are_unsupported() {
+async fn too_many_processes_are_unsupported() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path().join("locks.db")).unwrap();
     assert!(store.capabilities().binding);
-    assert!(!store.capabilities().wakeups);
-    let names = Names::one(name("x"));
-    let error = store.wakeups(&names, soon()).await.err().unwrap();
-    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
-    let mut request = AcquireRequest::new(names, rt::fresh_token(), ttl(1_000));
+    let mut request = AcquireRequest::new(Names::one(name("x")), rt::fresh_token(), ttl(1_000));
     request.binding = processes(&(0..17).collect::<Vec<_>>());
     let error = store.acquire(&request, soon()).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unsupported);

@@ -18,7 +18,10 @@ pub struct Capabilities {
     pub store_time: bool,
     /// A lease can be bound to processes of this machine.
     pub binding: bool,
-    /// [`Store::wakeups`](crate::Store::wakeups) works.
+    /// An acquire can leave a place in the line of a busy name, and a release hands the lease to
+    /// the next; a lease can be revoked, and have a range of fencing tokens.
+    pub queue: bool,
+    /// [`Store::listen`](crate::Store::listen) works.
     pub wakeups: bool,
     /// The most names in one all-or-nothing set.
     pub max_names: usize,
@@ -35,6 +38,7 @@ impl Capabilities {
             remembers_tokens: true,
             store_time: true,
             binding: false,
+            queue: false,
             wakeups: false,
             max_names: fencelock_core::Names::MAX,
         }

@@ -11,13 +11,14 @@ use std::{
 
 use fencelock_core::{
     AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
-    Healed, InspectRequest, Inspection, ListRequest, Moment, Names, Page, RaiseFenceRequest,
-    Raised, ReleaseRequest, Released, RenewRequest, Renewed, ShortenRequest, Shortened,
+    Healed, InspectRequest, Inspection, ListRequest, Moment, Page, RaiseFenceRequest, Raised,
+    ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, ShortenRequest,
+    Shortened,
 };
 
 use crate::{
     BoxFuture, Capabilities, Clock, Outcome, Store, StoreError, StoreErrorKind, StoreResult,
-    Wakeups, rt,
+    Subscription, WakeupSink, rt,
 };
 
 /// What a call can be made to do.
@@ -54,7 +55,8 @@ pub enum Verb {
     Inspect,
     List,
     ForceRelease,
-    Wakeups,
+    Revoke,
+    Listen,
 }
 
 /// A store with faults. Clones share them.
@@ -255,12 +257,20 @@ impl<S: Store> Store for FaultyStore<S> {
         Box::pin(self.call(Verb::ForceRelease, by, self.store.force_release(request, by)))
     }
 
-    fn wakeups<'a>(
+    fn revoke<'a>(
         &'a self,
-        names: &'a Names,
+        request: &'a RevokeRequest,
         by: Moment,
-    ) -> BoxFuture<'a, Result<Wakeups, StoreError>> {
-        Box::pin(self.call(Verb::Wakeups, by, self.store.wakeups(names, by)))
+    ) -> BoxFuture<'a, StoreResult<Revoked>> {
+        Box::pin(self.call(Verb::Revoke, by, self.store.revoke(request, by)))
+    }
+
+    fn listen(
+        &self,
+        sink: Arc<dyn WakeupSink>,
+        by: Moment,
+    ) -> BoxFuture<'_, Result<Subscription, StoreError>> {
+        Box::pin(self.call(Verb::Listen, by, self.store.listen(sink, by)))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

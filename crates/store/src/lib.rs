@@ -29,5 +29,5 @@ pub use self::{
     memory::MemoryStore,
     reply::Reply,
     store::{BoxFuture, Store, StoreResult},
-    wakeup::{WakeupStream, Wakeups},
+    wakeup::{Subscription, WakeupSink},
 };

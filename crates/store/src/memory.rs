@@ -4,6 +4,7 @@
 //! it can see the locks.
 
 use std::{
+    collections::HashMap,
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -13,14 +14,14 @@ use std::{
 
 use fencelock_core::{
     AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
-    Healed, Incarnation, InspectRequest, Inspection, ListRequest, LockName, LockTable, Moment,
-    Names, Page, RaiseFenceRequest, Raised, ReleaseRequest, Released, RenewRequest, Renewed,
-    ShortenRequest, Shortened, StoreNow, StoreTime,
+    Healed, Incarnation, InspectRequest, Inspection, ListRequest, ListenerId, LockTable, Moment,
+    Page, RaiseFenceRequest, Raised, ReleaseRequest, Released, RenewRequest, Renewed,
+    RevokeRequest, Revoked, ShortenRequest, Shortened, StoreNow, StoreTime, Wakeup,
 };
 
 use crate::{
     BoxFuture, Capabilities, Clock, ManualClock, Outcome, Reply, Store, StoreError, StoreErrorKind,
-    StoreResult, WakeupStream, Wakeups, rt,
+    StoreResult, Subscription, WakeupSink, rt,
 };
 
 /// All locks of one process, in memory. Clones share them, and are closed together.
@@ -30,18 +31,14 @@ pub struct MemoryStore {
     closed: Arc<AtomicBool>,
 }
 
-#[derive(Debug)]
 struct Inner {
     table: Mutex<LockTable>,
     clock: Clock,
     incarnation: Incarnation,
-    released: rt::sync::broadcast::Sender<LockName>,
+    ears: Mutex<HashMap<ListenerId, Arc<dyn WakeupSink>>>,
 }
 
 impl MemoryStore {
-    /// How many wakeups a slow subscriber can be behind before it misses some.
-    const WAKEUPS: usize = 1_024;
-
     /// An empty store on the clock of the system.
     #[must_use]
     pub fn new() -> Self {
@@ -55,13 +52,12 @@ impl MemoryStore {
     }
 
     fn on(clock: Clock) -> Self {
-        let (released, _) = rt::sync::broadcast::channel(Self::WAKEUPS);
         Self {
             inner: Arc::new(Inner {
                 table: Mutex::new(LockTable::default()),
                 clock,
                 incarnation: Incarnation::new(&rt::fresh_token().reveal()),
-                released,
+                ears: Mutex::default(),
             }),
             closed: Arc::default(),
         }
@@ -106,7 +102,9 @@ impl MemoryStore {
             let mut table = inner.table();
             let now = inner.now();
             let answer = step(&mut table, now);
+            let mail = table.take_mail();
             drop(table);
+            inner.deliver(mail);
             Ok(Reply::new(answer).at(now.lease).of(Some(inner.incarnation.clone())))
         })
     }
@@ -132,11 +130,28 @@ impl Inner {
         }
     }
 
-    fn announce(&self, names: &Names) {
-        for name in names {
-            // Nobody listening is no fault.
-            let _ = self.released.send(name.clone());
+    fn ears(&self) -> MutexGuard<'_, HashMap<ListenerId, Arc<dyn WakeupSink>>> {
+        self.ears.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// After the step, and without a lock: a sink may ask the store at once.
+    fn deliver(&self, mail: Vec<(ListenerId, Wakeup)>) {
+        for (listener, wakeup) in mail {
+            let sink = self.ears().get(&listener).map(Arc::clone);
+            if let Some(sink) = sink {
+                sink.wake(wakeup);
+            }
         }
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner")
+            .field("table", &self.table())
+            .field("clock", &self.clock)
+            .field("incarnation", &self.incarnation)
+            .finish_non_exhaustive()
     }
 }
 
@@ -148,7 +163,7 @@ impl fmt::Display for MemoryStore {
 
 impl Store for MemoryStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { wakeups: true, ..Capabilities::full("native") }
+        Capabilities { queue: true, wakeups: true, ..Capabilities::full("native") }
     }
 
     fn clock(&self) -> Clock {
@@ -191,11 +206,7 @@ impl Store for MemoryStore {
         request: &'a ReleaseRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Released>> {
-        self.step(by, |table, now| {
-            let answer = table.release(request, now);
-            self.inner.announce(&request.names);
-            answer
-        })
+        self.step(by, |table, now| table.release(request, now))
     }
 
     fn exchange_token<'a>(
@@ -243,22 +254,28 @@ impl Store for MemoryStore {
         request: &'a ForceReleaseRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Forced>> {
-        self.step(by, |table, now| {
-            let answer = table.force_release(request, now);
-            self.inner.announce(&Names::one(request.name.clone()));
-            answer
-        })
+        self.step(by, |table, now| table.force_release(request, now))
     }
 
-    fn wakeups<'a>(
+    fn revoke<'a>(
         &'a self,
-        names: &'a Names,
+        request: &'a RevokeRequest,
         by: Moment,
-    ) -> BoxFuture<'a, Result<Wakeups, StoreError>> {
+    ) -> BoxFuture<'a, StoreResult<Revoked>> {
+        self.step(by, |table, now| table.revoke(request, now))
+    }
+
+    fn listen(
+        &self,
+        sink: Arc<dyn WakeupSink>,
+        by: Moment,
+    ) -> BoxFuture<'_, Result<Subscription, StoreError>> {
         Box::pin(async move {
             self.check_asked(by)?;
-            let receiver = self.inner.released.subscribe();
-            Ok(Box::new(MemoryWakeups { names: names.clone(), receiver }) as Wakeups)
+            let listener = rt::fresh_listener();
+            let ear = Ear { inner: Arc::clone(&self.inner), listener };
+            self.inner.ears().insert(listener, sink);
+            Ok(Subscription::new(listener, ear))
         })
     }
 
@@ -268,23 +285,15 @@ impl Store for MemoryStore {
     }
 }
 
-struct MemoryWakeups {
-    names: Names,
-    receiver: rt::sync::broadcast::Receiver<LockName>,
+/// Ends a subscription on drop.
+struct Ear {
+    inner: Arc<Inner>,
+    listener: ListenerId,
 }
 
-impl WakeupStream for MemoryWakeups {
-    fn next(&mut self) -> BoxFuture<'_, Result<LockName, StoreError>> {
-        Box::pin(async move {
-            loop {
-                match self.receiver.recv().await {
-                    Ok(name) if self.names.as_slice().binary_search(&name).is_ok() => {
-                        return Ok(name);
-                    }
-                    Ok(_) => {}
-                    Err(_) => return Err(StoreError::unavailable("wakeups were missed")),
-                }
-            }
-        })
+impl Drop for Ear {
+    fn drop(&mut self) {
+        self.inner.ears().remove(&self.listener);
+        self.inner.table().set_gone(self.listener);
     }
 }

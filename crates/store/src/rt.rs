@@ -5,7 +5,7 @@
 
 use std::{cell::RefCell, future::Future, thread, time::Duration};
 
-use fencelock_core::{Moment, StoreTime, Token};
+use fencelock_core::{ListenerId, Moment, StoreTime, Token};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -162,6 +162,12 @@ pub fn fresh_token() -> Token {
     let mut bytes = [0; Token::BYTES];
     with_generator(|generator| generator.fill_bytes(&mut bytes));
     Token::from_bytes(bytes)
+}
+
+/// A fresh address for wakeups.
+#[must_use]
+pub fn fresh_listener() -> ListenerId {
+    ListenerId::from_u64(with_generator(|generator| generator.next_u64()))
 }
 
 /// A random number for jitter.

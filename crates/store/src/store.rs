@@ -1,14 +1,15 @@
 //! The trait.
 
-use std::{fmt, future::Future, pin::Pin};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use fencelock_core::{
     AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
-    Healed, InspectRequest, Inspection, ListRequest, Moment, Names, Page, RaiseFenceRequest,
-    Raised, ReleaseRequest, Released, RenewRequest, Renewed, ShortenRequest, Shortened,
+    Healed, InspectRequest, Inspection, ListRequest, Moment, Page, RaiseFenceRequest, Raised,
+    ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, ShortenRequest,
+    Shortened,
 };
 
-use crate::{Capabilities, Clock, Reply, StoreError, Wakeups};
+use crate::{Capabilities, Clock, Reply, StoreError, Subscription, WakeupSink};
 
 /// A future on the heap, so that the trait is object safe.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -43,13 +44,17 @@ pub type StoreResult<A> = Result<Reply<A>, StoreError>;
 /// 9. **It outlives runtimes.** A store may be used from several runtimes at the same time; the end
 ///    of one of them does not harm the others.
 /// 10. **What a store can't do, it says.** Without the capability for it, `raise_fence`, a `floor`,
-///     a `proposed` or healed fencing token, a `deadline`, more than `max_names` names and `wakeups`
-///     are errors of the kind `Unsupported`, and nothing happens. Metadata, `retain` and `binding`
-///     are for people and for comfort: without the capability they have no effect. Grants then
+///     a `proposed` or healed fencing token, a `deadline`, more than `max_names` names, `revoke` and
+///     `listen` are errors of the kind `Unsupported`, and nothing happens. Metadata, `retain`,
+///     `binding`, `place`, `listener` and `reserve` are for people and for comfort: without the
+///     capability they have no effect. Grants then
 ///     have [`Fence::None`](fencelock_core::Fence), replies no time; a store that does not remember
 ///     tokens answers `Absent` for released and ended leases, `Expired` to a re-sent release, and
 ///     carries a late copy of an acquire out.
-/// 11. **Closed is final.** After `close` each verb is an error of the kind `Closed`, `NotDone`.
+/// 11. **Messages are hints.** What is true stands in the store: a process that hears nothing is
+///     served all the same, as often as it asks. A hand-over is part of the step that ends the
+///     lease before it; it is told after that step, and to one waiter only.
+/// 12. **Closed is final.** After `close` each verb is an error of the kind `Closed`, `NotDone`.
 ///
 /// There are no convenience defaults: each store answers for each verb.
 pub trait Store: Send + Sync + fmt::Debug + fmt::Display + 'static {
@@ -130,13 +135,21 @@ pub trait Store: Send + Sync + fmt::Debug + fmt::Display + 'static {
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Forced>>;
 
-    /// Subscribes to the releases of names. The subscription is confirmed when this returns: a
-    /// release after that is not missed unless the subscription breaks.
-    fn wakeups<'a>(
+    /// Asks the holder of a name to give it back. The lease goes on; its holder is told, and hears
+    /// it again with each renewal.
+    fn revoke<'a>(
         &'a self,
-        names: &'a Names,
+        request: &'a RevokeRequest,
         by: Moment,
-    ) -> BoxFuture<'a, Result<Wakeups, StoreError>>;
+    ) -> BoxFuture<'a, StoreResult<Revoked>>;
+
+    /// Begins to listen, in this runtime. The subscription is confirmed when this returns: what is
+    /// told to its listener after that is not missed unless the subscription breaks.
+    fn listen(
+        &self,
+        sink: Arc<dyn WakeupSink>,
+        by: Moment,
+    ) -> BoxFuture<'_, Result<Subscription, StoreError>>;
 
     /// Gives up connections, files and whatever else is held. Later calls are `Closed`.
     fn close(&self) -> BoxFuture<'_, ()>;

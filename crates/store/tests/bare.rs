@@ -1,18 +1,19 @@
 //! The suite and the differential test on a store that can do next to nothing: what the cases ask
 //! where a capability is missing is asked here, before any real dialect is.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use fencelock_store::{
     BoxFuture, Capabilities, Clock, ManualClock, MemoryStore, Reply, Store, StoreError,
-    StoreResult, Wakeups,
+    StoreResult, Subscription, WakeupSink,
     conformance::{Harness, Timing, differential},
     conformance_suite,
     core::{
         AcquireRequest, Acquired, ExchangeRequest, Exchanged, Fence, ForceReleaseRequest, Forced,
         ForeignKind, HealRequest, Healed, Holder, InspectRequest, Inspection, ListRequest,
         LockName, Metadata, Moment, Names, Page, RaiseFenceRequest, Raised, ReleaseRequest,
-        Released, RenewRequest, Renewed, ShortenRequest, Shortened, StoreNow,
+        Released, RenewRequest, Renewed, RevokeRequest, Revoked, ShortenRequest, Shortened,
+        StoreNow,
     },
     rt,
 };
@@ -213,11 +214,20 @@ impl Store for Bare {
         })
     }
 
-    fn wakeups<'a>(
+    fn revoke<'a>(
         &'a self,
-        _: &'a Names,
+        request: &'a RevokeRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Revoked>> {
+        let _ = (request, by);
+        Box::pin(async { Err(StoreError::unsupported("a bare store can't revoke")) })
+    }
+
+    fn listen(
+        &self,
+        _: Arc<dyn WakeupSink>,
         _: Moment,
-    ) -> BoxFuture<'a, Result<Wakeups, StoreError>> {
+    ) -> BoxFuture<'_, Result<Subscription, StoreError>> {
         Box::pin(async { Err(StoreError::unsupported("a bare store has no wakeups")) })
     }
 

@@ -1,16 +1,10 @@
-//! The in-memory store: its wakeups, its clients, its clocks.
+//! The in-memory store: its clients, its clocks.
 
-use std::{
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use std::time::Duration;
 
 use fencelock_store::{
-    ManualClock, MemoryStore, Store, StoreError, StoreErrorKind, Wakeups,
-    core::{
-        AcquireRequest, Acquired, ForceReleaseRequest, LockName, Moment, Names, ReleaseRequest,
-        Token, Ttl,
-    },
+    ManualClock, MemoryStore, Store,
+    core::{AcquireRequest, Acquired, LockName, Moment, Names, Token, Ttl},
     rt,
 };
 
@@ -33,75 +27,6 @@ fn take(store: &MemoryStore, list: &[&str]) -> Token {
     let reply = rt::block_on(store.acquire(&request, Moment::NEVER)).expect("an answer");
     assert!(matches!(reply.answer, Acquired::Granted(_)), "{reply:?}");
     token
-}
-
-fn give_back(store: &MemoryStore, list: &[&str], token: Token) {
-    let request = ReleaseRequest::new(names(list), token);
-    let _ = rt::block_on(store.release(&request, Moment::NEVER)).expect("an answer");
-}
-
-fn subscribed(store: &MemoryStore, list: &[&str]) -> Wakeups {
-    rt::block_on(store.wakeups(&names(list), Moment::NEVER)).expect("a subscription")
-}
-
-fn poll(wakeups: &mut Wakeups) -> Option<Result<LockName, StoreError>> {
-    let mut next = wakeups.next();
-    match next.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(woken) => Some(woken),
-        Poll::Pending => None,
-    }
-}
-
-fn woken(wakeups: &mut Wakeups) -> Option<LockName> {
-    poll(wakeups).map(|woken| woken.expect("the subscription lives"))
-}
-
-#[test]
-fn a_release_wakes_for_each_of_its_names_that_was_asked_for() {
-    let store = store();
-    let mut wakeups = subscribed(&store, &["a", "c"]);
-    let token = take(&store, &["a", "b", "c"]);
-    assert_eq!(woken(&mut wakeups), None, "a grant wakes nobody");
-    give_back(&store, &["a", "b", "c"], token);
-    assert_eq!(woken(&mut wakeups), Some(name("a")));
-    assert_eq!(woken(&mut wakeups), Some(name("c")));
-    assert_eq!(woken(&mut wakeups), None);
-}
-
-#[test]
-fn a_forced_release_wakes_too() {
-    let store = store();
-    let mut wakeups = subscribed(&store.another_client(), &["a"]);
-    take(&store, &["a"]);
-    let request = ForceReleaseRequest::new(name("a"));
-    let _ = rt::block_on(store.force_release(&request, Moment::NEVER)).expect("an answer");
-    assert_eq!(woken(&mut wakeups), Some(name("a")));
-}
-
-#[test]
-fn a_wakeup_before_the_first_wait_is_kept_and_a_dropped_wait_loses_none() {
-    let store = store();
-    let mut wakeups = subscribed(&store, &["a"]);
-    assert_eq!(woken(&mut wakeups), None);
-    for _ in 0..3 {
-        let token = take(&store, &["a"]);
-        give_back(&store, &["a"], token);
-    }
-    for _ in 0..3 {
-        assert_eq!(woken(&mut wakeups), Some(name("a")));
-    }
-}
-
-#[test]
-fn a_subscriber_that_was_left_behind_is_told_so() {
-    let store = store();
-    let mut wakeups = subscribed(&store, &["a"]);
-    let token = take(&store, &["a"]);
-    for _ in 0..1_100 {
-        give_back(&store, &["a"], token);
-    }
-    let error = poll(&mut wakeups).expect("at once").expect_err("some were missed");
-    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
 }
 
 #[test]

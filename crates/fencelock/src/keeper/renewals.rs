@@ -60,7 +60,7 @@ impl Batch {
         let answers = answers.into_iter().chain(std::iter::repeat(Renewed::Unknown));
         for (cell, answer) in self.cells.iter().zip(answers) {
             match answer {
-                Renewed::Extended { remaining } => {
+                Renewed::Extended { remaining, .. } => {
                     let renewal = cell.renewed(remaining, asked.sent, context.clock.now());
                     if renewal == Renewal::Late {
                         // Lost is final; what the store has now is given back.

@@ -11,13 +11,14 @@ use std::{
 };
 
 use fencelock::{
-    Capabilities, Clock, MemoryStore, Moment, Names, Store,
+    Capabilities, Clock, MemoryStore, Moment, Store,
     store::{
-        BoxFuture, StoreError, StoreResult, Wakeups,
+        BoxFuture, StoreError, StoreResult, Subscription, WakeupSink,
         core::{
             AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced,
             HealRequest, Healed, InspectRequest, Inspection, ListRequest, Page, RaiseFenceRequest,
-            Raised, ReleaseRequest, Released, RenewRequest, Renewed, ShortenRequest, Shortened,
+            Raised, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked,
+            ShortenRequest, Shortened,
         },
     },
 };
@@ -178,12 +179,20 @@ impl Store for Warped {
         self.warp(self.memory.force_release(request, by))
     }
 
-    fn wakeups<'a>(
+    fn revoke<'a>(
         &'a self,
-        names: &'a Names,
+        request: &'a RevokeRequest,
         by: Moment,
-    ) -> BoxFuture<'a, Result<Wakeups, StoreError>> {
-        self.memory.wakeups(names, by)
+    ) -> BoxFuture<'a, StoreResult<Revoked>> {
+        self.memory.revoke(request, by)
+    }
+
+    fn listen(
+        &self,
+        sink: Arc<dyn WakeupSink>,
+        by: Moment,
+    ) -> BoxFuture<'_, Result<Subscription, StoreError>> {
+        self.memory.listen(sink, by)
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

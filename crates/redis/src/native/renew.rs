@@ -53,7 +53,7 @@ pub(super) fn decode(
     refused: &mut Option<String>,
 ) -> Result<Renewed, Odd> {
     match letter {
-        b'k' => Ok(Renewed::Extended { remaining: fields.lease()?.remaining(at) }),
+        b'k' => Ok(Renewed::extended(fields.lease()?.remaining(at))),
         b'n' => Ok(Renewed::NotHeld(fields.not_held()?)),
         b'e' => {
             *refused = Some(fields.text());

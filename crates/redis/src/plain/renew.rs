@@ -60,7 +60,7 @@ pub(super) fn decode(
         return match remaining {
             // It was compared and prolonged in the same step.
             Duration::ZERO => Err(Odd("no time left for a lease that it just prolonged")),
-            remaining => Ok(Renewed::Extended { remaining }),
+            remaining => Ok(Renewed::extended(remaining)),
         };
     }
     match bytes(value)? {

@@ -31,7 +31,7 @@ fn numbers_in_every_form_are_times_and_reasons_are_reasons() {
     for value in [Value::Int(900), Value::Double(900.0), bulk("900")] {
         let answer = renew::decode(&renew_request(), &value, &mut None);
         let remaining = std::time::Duration::from_millis(900);
-        assert_eq!(answer, Ok(Renewed::Extended { remaining }), "{value:?}");
+        assert_eq!(answer, Ok(Renewed::extended(remaining)), "{value:?}");
     }
     for value in [Value::Double(0.5), Value::Int(-3), Value::Nil, bulk(""), bulk("z")] {
         let answer = renew::decode(&renew_request(), &value, &mut None);

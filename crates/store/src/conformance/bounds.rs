@@ -2,13 +2,13 @@
 
 use fencelock_core::{
     ExchangeRequest, ForceReleaseRequest, HealRequest, InspectRequest, ListRequest, Moment,
-    RaiseFenceRequest, ReleaseRequest, RenewRequest, ShortenRequest, Token,
+    RaiseFenceRequest, ReleaseRequest, RenewRequest, RevokeRequest, ShortenRequest, Token,
 };
 
 use super::{
     Harness,
     support::{
-        Ask as _, MINUTE, assert_error, assert_unsupported, name, names, request, secs, token, ttl,
+        Ask as _, MINUTE, assert_error, assert_unsupported, name, request, secs, token, ttl,
     },
 };
 use crate::{Store, StoreErrorKind};
@@ -39,9 +39,12 @@ async fn assert_each_verb_fails(
     assert_error(store.inspect(&InspectRequest::new(name("k")), by).await, kind);
     assert_error(store.list(&ListRequest::new(""), by).await, kind);
     assert_error(store.force_release(&ForceReleaseRequest::new(name("k")), by).await, kind);
+    if store.capabilities().queue {
+        assert_error(store.revoke(&RevokeRequest::new(name("k")), by).await, kind);
+    }
     if store.capabilities().wakeups {
-        let names = names(&["k"]);
-        assert_error(store.wakeups(&names, by).await.map(|_| "a subscription"), kind);
+        let ear = std::sync::Arc::new(super::wakeups::Ear::default());
+        assert_error(store.listen(ear, by).await.map(|_| "a subscription"), kind);
     }
 }
 

@@ -170,8 +170,7 @@ macro_rules! conformance_suite {
                 a_store_says_what_it_is
             }
             wakeups {
-                a_release_after_the_subscription_wakes
-                a_dropped_wait_loses_no_wakeup
+                a_release_hands_the_lease_to_the_next_and_tells_it
             }
         }
     };

@@ -10,7 +10,7 @@ use crate::Store;
 
 fn remaining(answer: &Renewed) -> std::time::Duration {
     match answer {
-        Renewed::Extended { remaining } => *remaining,
+        Renewed::Extended { remaining, .. } => *remaining,
         other => panic!("expected a renewal, not {other:?}"),
     }
 }

@@ -114,7 +114,8 @@ pub async fn the_same_renewal_again_changes_nothing_more(harness: &impl Harness)
     let holder = token();
     let _ = store.take(name("k"), holder).await;
     for _ in 0..3 {
-        let Renewed::Extended { remaining } = store.renew_for(name("k"), holder, secs(90)).await
+        let Renewed::Extended { remaining, .. } =
+            store.renew_for(name("k"), holder, secs(90)).await
         else {
             panic!("it is ours");
         };

@@ -39,7 +39,7 @@ fn a_lease_is_live_in_the_microsecond_before_its_end_and_over_at_it() {
     assert!(matches!(busy, Acquired::Busy(_)));
     assert_eq!(
         renew(&mut table.clone(), &["k"], 1, 500, at(end - 1)),
-        Renewed::Extended { remaining: millis(500) }
+        Renewed::extended(millis(500))
     );
     assert_eq!(
         renew(&mut table.clone(), &["k"], 1, 500, at(end)),
@@ -272,10 +272,7 @@ fn the_clock_of_leases_and_the_wall_clock_are_kept_apart() {
     let jumped = both(5_500_000, 31_536_000_000_000);
     assert!(!is_free(&table, "k", jumped));
     assert_eq!(table.sweep(jumped), 1);
-    assert_eq!(
-        renew(&mut table, &["k"], 1, 1_000, jumped),
-        Renewed::Extended { remaining: millis(1_000) }
-    );
+    assert_eq!(renew(&mut table, &["k"], 1, 1_000, jumped), Renewed::extended(millis(1_000)));
 }
 
 #[test]

@@ -210,11 +210,12 @@ fn in_words(answer: &Answer) -> Option<String> {
         | Answer::Shortened(Shortened::NotHeld(why))
         | Answer::Exchanged(Exchanged::NotHeld(why))
         | Answer::Raised(Raised::NotHeld(why)) => format!("{why:?}"),
-        Answer::Renewed(Renewed::Extended { remaining })
+        Answer::Renewed(Renewed::Extended { remaining, .. })
         | Answer::Shortened(Shortened::Shortened { remaining }) => {
             format!("{} us", remaining.as_micros())
         }
         Answer::Released(released) => match released {
+            Released::Withdrawn => "withdrawn".into(),
             Released::Held => "held".into(),
             Released::Expired => "expired".into(),
             Released::Taken => "taken".into(),

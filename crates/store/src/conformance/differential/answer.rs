@@ -35,7 +35,7 @@ impl Answer {
             }
             Self::Renewed(answers) => {
                 for answer in answers {
-                    if let Renewed::Extended { remaining } = answer {
+                    if let Renewed::Extended { remaining, .. } = answer {
                         trim_span(remaining, can);
                     }
                 }

@@ -1,0 +1,196 @@
+//! The line of a name: who waits for it, and how a lease goes from one to the next.
+//!
+//! A lease that is over is passed on by whatever step of the store comes next at its name: the
+//! release itself, in the common case; the question of any waiter, when a holder died. The
+//! fencing token of the grant is minted in that step, so its order is the order of the line.
+
+use crate::{
+    AcquireRequest, Acquired, FencingToken, HandOff, Lines, Place, Queued, Record, RecordState,
+    Refusal, StoreNow, Token, Told, Wakeup,
+};
+
+use super::{Records, Rules, busy};
+
+/// How many places whose waiters are gone one step passes over; the next step goes on. A step of
+/// the store must stay short.
+const MAX_PASSED_OVER: u32 = 1_000;
+
+impl Rules {
+    /// Hands a name that nobody holds to the first in its line, unless that is `keep`, the caller,
+    /// who is about to be granted it anyway.
+    pub(super) fn pass_on(
+        &self,
+        slot: &mut Option<Record>,
+        lines: &mut dyn Lines,
+        index: usize,
+        keep: Option<Token>,
+        now: StoreNow,
+    ) {
+        if slot.as_ref().is_some_and(|record| record.is_live(now)) {
+            return;
+        }
+        for _ in 0..MAX_PASSED_OVER {
+            let Some(place) = lines.first(index) else { return };
+            if place.is_lapsed(now.lease) {
+                lines.remove(index, place.token);
+                continue;
+            }
+            if keep == Some(place.token) {
+                return;
+            }
+            if place.barging {
+                // It does not insist: the lock stays free for whoever asks first.
+                if lines.offer(index, &place, Wakeup::Turn(place.token)) == Told::Perhaps {
+                    return;
+                }
+                lines.remove(index, place.token);
+                continue;
+            }
+            let previous = slot.as_ref().and_then(|record| record.fencing_token);
+            let Some((first, last)) = range(&place, previous, now) else { return };
+            let mut hand_off =
+                HandOff::new(place.token, place.seen, now.lease, place.claim.as_duration());
+            hand_off.fencing_token = first;
+            hand_off.last_fence = last.filter(|_| last != first);
+            hand_off.waiting = lines.len(index).saturating_sub(1);
+            let wakeup =
+                if place.is_set { Wakeup::Turn(place.token) } else { Wakeup::Granted(hand_off) };
+            let told = lines.offer(index, &place, wakeup);
+            lines.remove(index, place.token);
+            if told == Told::Nobody {
+                continue;
+            }
+            let left = place.claim.as_duration();
+            *slot = Some(handed(place, previous, first, last, now));
+            announce(lines, index, left, now);
+            return;
+        }
+    }
+
+    /// A name is busy: leaves or refreshes a place in its line, if that is wanted.
+    pub(super) fn wait(
+        &self,
+        records: &mut Records,
+        lines: &mut dyn Lines,
+        index: usize,
+        request: &AcquireRequest,
+        now: StoreNow,
+    ) -> Acquired {
+        let mut busy = busy(records, index, &request.names, now);
+        let Some(wish) = request.place else {
+            busy.holder.waiting = lines.len(index);
+            return Acquired::Busy(busy);
+        };
+        if !self.allows([request.floor, None], now) {
+            return Acquired::Refused(Refusal::FenceAhead);
+        }
+        let known = lines.find(index, request.token).is_some();
+        let length = lines.len(index);
+        if !known && length >= self.max_waiting {
+            return Acquired::Refused(Refusal::QueueFull);
+        }
+        if records.len() > 1 {
+            self.leave_other_lines(records, lines, index, request.token, now);
+        }
+        let place = Place {
+            token: request.token,
+            is_set: records.len() > 1,
+            listener: request.listener,
+            seen: now.lease,
+            live: wish.live,
+            claim: wish.claim.min(request.ttl),
+            retain: request.retain,
+            metadata: request.metadata.clone(),
+            binding: request.binding.clone(),
+            floor: request.floor,
+            reserve: if records.len() > 1 { 0 } else { request.reserve },
+            barging: request.barging,
+        };
+        let position = lines.put(index, place);
+        // The holder may be passing the lease around in its own process, since nobody waited.
+        if length == 0
+            && let Some(record) = &records[index]
+            && let (Some(listener), Some(token)) = (record.listener, record.token)
+        {
+            lines.tell(listener, Wakeup::Waiting(token));
+        }
+        busy.holder.waiting = lines.len(index);
+        Acquired::Queued(Queued::new(busy, position))
+    }
+
+    /// A set that moves on to the line of another name holds nothing and waits nowhere else.
+    fn leave_other_lines(
+        &self,
+        records: &mut Records,
+        lines: &mut dyn Lines,
+        index: usize,
+        token: Token,
+        now: StoreNow,
+    ) {
+        for (other, slot) in records.iter_mut().enumerate() {
+            if other == index {
+                continue;
+            }
+            lines.remove(other, token);
+            if let Some(record) = slot.as_mut().filter(|r| r.is_reserved_for(token, now)) {
+                // Free, and last used by nobody: the set will ask with the same token again.
+                record.state = RecordState::Free;
+                record.token = Some(Token::from_bytes([0; Token::BYTES]));
+                self.pass_on(slot, lines, other, None, now);
+            }
+        }
+    }
+}
+
+/// Tells the first in line when the lease before it ends, so that it looks then.
+pub(super) fn announce(
+    lines: &mut dyn Lines,
+    index: usize,
+    left: core::time::Duration,
+    now: StoreNow,
+) {
+    if let Some(next) = lines.first(index).filter(|place| !place.is_lapsed(now.lease))
+        && let Some(listener) = next.listener
+    {
+        lines.tell(listener, Wakeup::Next(next.token, left));
+    }
+}
+
+/// The fencing tokens of a lease that is handed to a place: none for a set, which is granted later.
+/// Nothing when the range is used up.
+fn range(
+    place: &Place,
+    previous: Option<FencingToken>,
+    now: StoreNow,
+) -> Option<(Option<FencingToken>, Option<FencingToken>)> {
+    if place.is_set {
+        return Some((None, previous));
+    }
+    let first = FencingToken::mint(previous, place.floor, now.wall)?;
+    let last = first.plus(place.reserve.min(AcquireRequest::MAX_RESERVE))?;
+    Some((Some(first), Some(last)))
+}
+
+fn handed(
+    place: Place,
+    previous: Option<FencingToken>,
+    first: Option<FencingToken>,
+    last: Option<FencingToken>,
+    now: StoreNow,
+) -> Record {
+    let end = now.lease.saturating_add(place.claim.as_duration());
+    let fencing_token = last.or(previous);
+    Record {
+        state: if place.is_set { RecordState::Reserved } else { RecordState::Held },
+        token: Some(place.token),
+        fencing_token,
+        fence_by_token: first.is_some(),
+        first_fence: first,
+        listener: place.listener,
+        revoked: false,
+        unattended: false,
+        end,
+        forget_at: Record::forget_time(end, fencing_token, place.retain, now),
+        metadata: place.metadata,
+    }
+}
