@@ -53,6 +53,12 @@ impl Drift {
         sent.saturating_add(self.validity(left))
     }
 
+    /// How much may pass on the store's clock while so much passes on ours.
+    #[must_use]
+    pub fn longest(self, here: Duration) -> Duration {
+        here.saturating_add(here.mul_f64(f64::from(self.rate_ppm) / 1e6)).saturating_add(self.step)
+    }
+
     /// How long the validity of such a lease is.
     #[must_use]
     pub fn validity(self, left: Duration) -> Duration {

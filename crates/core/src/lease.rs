@@ -71,6 +71,9 @@ pub struct Lease {
     drift: Drift,
     deadline: Moment,
     last_success: Moment,
+    /// What the store was last known to grant, and the moment that it is counted from.
+    term: Duration,
+    since: Moment,
     state: LeaseState,
 }
 
@@ -80,7 +83,25 @@ impl Lease {
     #[must_use]
     pub fn granted(ttl: Ttl, left: Duration, drift: Drift, sent: Moment) -> Self {
         let deadline = drift.deadline(left, sent);
-        Self { ttl, drift, deadline, last_success: sent, state: LeaseState::Held }
+        let term = left.min(ttl.as_duration());
+        let state = LeaseState::Held;
+        Self { ttl, drift, deadline, last_success: sent, term, since: sent, state }
+    }
+
+    /// A lease that was handed over while we waited: `left` counts from `sent`, when the last
+    /// answered question was sent, and the news of it came at `heard`. It runs for `claim` only,
+    /// until it is renewed.
+    #[must_use]
+    pub fn handed(
+        ttl: Ttl,
+        claim: Duration,
+        left: Duration,
+        drift: Drift,
+        sent: Moment,
+        heard: Moment,
+    ) -> Self {
+        let term = claim.min(ttl.as_duration());
+        Self { term, since: heard, ..Self::granted(ttl, left, drift, sent) }
     }
 
     /// A renewal that was sent at `sent` was answered with `left` to run.
@@ -93,6 +114,8 @@ impl Lease {
         }
         self.deadline = self.deadline.max(self.drift.deadline(left, sent));
         self.last_success = self.last_success.max(sent);
+        self.since = self.last_success;
+        self.term = left.min(self.ttl.as_duration());
         self.state = LeaseState::Held;
         self.state
     }
@@ -159,6 +182,18 @@ impl Lease {
     #[must_use]
     pub const fn last_success(&self) -> Moment {
         self.last_success
+    }
+
+    /// How long the store was last known to grant: less than the ttl after a hand-over.
+    #[must_use]
+    pub const fn term(&self) -> Duration {
+        self.term
+    }
+
+    /// From when renewals are planned.
+    #[must_use]
+    pub const fn since(&self) -> Moment {
+        self.since
     }
 
     /// The ttl that renewals ask for.

@@ -12,7 +12,7 @@
 
 use core::{fmt, time::Duration};
 
-use crate::{Binding, FencingToken, Metadata, Retain, StoreTime, Token, Ttl};
+use crate::{Binding, Drift, FencingToken, Metadata, Moment, Retain, StoreTime, Token, Ttl};
 
 /// Where a process hears what the store has to tell it: 64 random bits, 16 hexadecimal digits in
 /// stores. The name of a channel or of a socket, so it is never made of anything a user wrote.
@@ -139,6 +139,29 @@ impl HandOff {
     #[must_use]
     pub const fn new(token: Token, seen: StoreTime, at: StoreTime, claim: Duration) -> Self {
         Self { token, fencing_token: None, last_fence: None, seen, at, claim, waiting: 0 }
+    }
+
+    /// How long the lease runs, counted from `sent`, when the waiter sent the question that the
+    /// store saw at `seen`; the message came at `heard`.
+    ///
+    /// Nothing when the message does not belong to the last answered question, or when more time
+    /// passed at the store than here: then its clock was stepped, and the waiter has to ask.
+    ///
+    /// The store ended the lease before at `at`, so at the real end of this one its clock shows
+    /// `at + claim`, and `at - seen` of that was between question and hand-over. As the hand-over
+    /// was before `heard`, the deadline is never later than the claim counted from `heard`.
+    #[must_use]
+    pub fn left(
+        &self,
+        seen: StoreTime,
+        sent: Moment,
+        heard: Moment,
+        drift: Drift,
+    ) -> Option<Duration> {
+        let there = self.at.saturating_since(seen);
+        let here = drift.longest(heard.saturating_since(sent));
+        let is_answered = self.seen == seen && self.at >= seen;
+        (is_answered && there <= here).then(|| there.saturating_add(self.claim))
     }
 }
 

@@ -31,6 +31,20 @@ impl RenewalSchedule {
         self.request_timeout.min(ttl.as_duration() / 6)
     }
 
+    /// The same for a lease whose present term is shorter than its ttl.
+    #[must_use]
+    pub fn timeout_of(&self, lease: &Lease) -> Duration {
+        self.request_timeout(lease.ttl()).min(lease.term() / 6)
+    }
+
+    /// When the first renewal after a success is due: after a third of the ttl. A lease that was
+    /// handed over for a short claim is renewed soon, though not at once: work that takes less than
+    /// that is given back without a renewal.
+    fn first(lease: &Lease) -> Duration {
+        let term = lease.term();
+        if term < lease.ttl().as_duration() / 2 { (term / 8).min(CLAIM_PAUSE) } else { term / 3 }
+    }
+
     /// When the next renewal is due.
     ///
     /// `last_try` is when the last one was sent, if one was since the last success. `chance` is a
@@ -42,11 +56,10 @@ impl RenewalSchedule {
         if lease.state().is_final() {
             return None;
         }
-        let ttl = lease.ttl().as_duration();
         let due = match last_try {
-            None => lease.last_success().saturating_add(ttl / 3),
+            None => lease.since().saturating_add(Self::first(lease)),
             Some(last_try) => {
-                let pause = ttl / 10;
+                let pause = lease.term() / 10;
                 last_try.saturating_add(pause - (pause / 4).mul_f64(share(chance)))
             }
         };
@@ -56,9 +69,12 @@ impl RenewalSchedule {
     /// The last moment at which a renewal may be sent: later, even its success would come too late.
     #[must_use]
     pub fn latest_start(&self, lease: &Lease) -> Moment {
-        lease.deadline().saturating_sub(self.request_timeout(lease.ttl()))
+        lease.deadline().saturating_sub(self.timeout_of(lease))
     }
 }
+
+/// The longest that a lease of a short claim goes without its first renewal.
+const CLAIM_PAUSE: Duration = Duration::from_millis(50);
 
 /// A random number as a share from 0 (inclusive) to 1 (inclusive).
 pub(crate) fn share(chance: u32) -> f64 {
