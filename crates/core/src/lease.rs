@@ -184,10 +184,10 @@ impl Lease {
         self.last_success
     }
 
-    /// How long the store was last known to grant: less than the ttl after a hand-over.
+    /// How long the store was last known to grant, at most the ttl: less after a hand-over.
     #[must_use]
-    pub const fn term(&self) -> Duration {
-        self.term
+    pub fn term(&self) -> Duration {
+        self.term.min(self.ttl.as_duration())
     }
 
     /// From when renewals are planned.

@@ -14,26 +14,31 @@ use std::{
 };
 
 use fencelock_core::{
-    AcquireRequest, Acquired, Busy, Fence, Grant, Moment, Refusal, ReleaseRequest, StoreTime,
-    min_validity,
+    AcquireRequest, Acquired, Busy, Fence, Grant, HandOff, Moment, PlaceRequest, Queued, Refusal,
+    ReleaseRequest, StoreTime, min_validity,
 };
-use fencelock_store::{Outcome, StoreError, rt};
+use fencelock_store::{Outcome, Reply, StoreError, rt};
 
 use crate::{
     Error, ErrorKind, Guard, Renew,
     cell::{Fixed, Granted, LeaseCell, Stray},
     context::{Asked, Context},
     keeper::{Copies, Job},
+    listening::Ear,
     plan::Plan,
 };
 
-/// How an attempt ended.
+/// How one question ended.
 #[derive(Debug)]
 pub(crate) enum Tried {
     Granted(Guard),
     Busy(Busy),
+    /// The same, with a place in the line at the store; and the store's time of that.
+    Queued(Queued, Option<StoreTime>),
     /// For a reason that may pass: with time left, try again.
     Failed(Error),
+    /// The token of the request is used up: with time left, try again with another one.
+    UsedUp(Error),
 }
 
 /// Tries once. Ends at `limit`.
@@ -43,7 +48,8 @@ pub(crate) async fn attempt(
     limit: Moment,
 ) -> Result<Tried, Error> {
     context.keeper.start()?;
-    let mut armed = Armed::new(context, plan.fresh_request());
+    let mut armed = Armed::new(context, plan.fresh_request(), plan.renewal);
+    armed.hear_with(context.ears.live());
     let mut pause = FIRST_PAUSE;
     loop {
         if context.is_closed() {
@@ -52,12 +58,17 @@ pub(crate) async fn attempt(
         }
         let asked = armed.send(context.call_limit(limit)).await;
         match asked.result {
-            Ok(reply) => return armed.answered(reply.answer, plan.renewal, asked.sent),
+            Ok(reply) => {
+                return Ok(match armed.answered(reply, asked.sent)? {
+                    Tried::UsedUp(error) => Tried::Failed(error),
+                    tried => tried,
+                });
+            }
             Err(error) => {
                 let passing = error.is_passing();
                 let next = context.clock.now().saturating_add(pause);
                 if !passing || !armed.is_uncertain() || next >= limit {
-                    return armed.failed(error, passing);
+                    return armed.failed(error).map(Tried::Failed);
                 }
                 context.clock.sleep_until(next).await;
                 pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
@@ -70,12 +81,16 @@ pub(crate) async fn attempt(
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// A token whose lease, should there be one, is given back on drop.
-pub(crate) struct Armed<'a> {
-    context: &'a Arc<Context>,
+/// A token whose lease, or whose place in a line, should there be one, is given back on drop.
+pub(crate) struct Armed {
+    context: Arc<Context>,
     request: AcquireRequest,
+    renewal: Renew,
+    ear: Option<Arc<Ear>>,
     /// How many copies may be carried out without our seeing the answer.
     copies: u32,
+    /// The token has a place in the line.
+    placed: bool,
     /// One of them went out without a limit on the store's clock.
     unlimited: bool,
     /// The latest limit of the others.
@@ -84,26 +99,49 @@ pub(crate) struct Armed<'a> {
     last_by: Moment,
 }
 
-impl<'a> Armed<'a> {
-    fn new(context: &'a Arc<Context>, request: AcquireRequest) -> Self {
+impl Armed {
+    pub(crate) fn new(context: &Arc<Context>, request: AcquireRequest, renewal: Renew) -> Self {
         Self {
-            context,
+            context: Arc::clone(context),
             request,
+            renewal,
+            ear: None,
             copies: 0,
+            placed: false,
             unlimited: false,
             deadline: None,
             last_by: Moment::START,
         }
     }
 
-    async fn send(&mut self, by: Moment) -> Asked<Acquired> {
+    /// What the store has to tell of this token is heard there.
+    pub(crate) fn hear_with(&mut self, ear: Option<Arc<Ear>>) {
+        self.request.listener = ear.as_ref().and_then(|ear| ear.listener());
+        self.ear = ear.filter(|_| self.request.listener.is_some());
+    }
+
+    /// Asks for a place in the line, should the lock be busy.
+    pub(crate) fn wish(&mut self, place: PlaceRequest, reserve: u32) {
+        self.request.place = Some(place);
+        self.request.reserve = reserve;
+    }
+
+    pub(crate) const fn request(&self) -> &AcquireRequest {
+        &self.request
+    }
+
+    pub(crate) const fn is_placed(&self) -> bool {
+        self.placed
+    }
+
+    pub(crate) async fn send(&mut self, by: Moment) -> Asked<Acquired> {
         self.request.deadline = self.context.store_deadline(by);
         self.unlimited |= self.request.deadline.is_none();
         self.deadline = self.deadline.max(self.request.deadline);
         self.last_by = self.last_by.max(by);
         // Counted before the request can leave: from here on it may be carried out.
         self.copies += 1;
-        let context = self.context;
+        let context = &self.context;
         let asked = context.ask(context.store.acquire(&self.request, by)).await;
         let certain = match &asked.result {
             Ok(_) => true,
@@ -119,10 +157,22 @@ impl<'a> Armed<'a> {
         self.copies > 0
     }
 
-    fn answered(mut self, answer: Acquired, renewal: Renew, sent: Moment) -> Result<Tried, Error> {
-        let what = match answer {
-            Acquired::Granted(grant) => return self.granted(&grant, renewal, sent),
-            Acquired::Busy(busy) => return Ok(Tried::Busy(busy)),
+    /// What an answer comes to.
+    pub(crate) fn answered(
+        &mut self,
+        reply: Reply<Acquired>,
+        sent: Moment,
+    ) -> Result<Tried, Error> {
+        let what = match reply.answer {
+            Acquired::Granted(grant) => return self.granted(&grant, sent),
+            Acquired::Busy(busy) => {
+                self.placed = false;
+                return Ok(Tried::Busy(busy));
+            }
+            Acquired::Queued(queued) => {
+                self.placed = true;
+                return Ok(Tried::Queued(queued, reply.at));
+            }
             Acquired::Foreign(foreign) => {
                 let what = format!("{} sits at the key of `{}`", foreign.kind, foreign.name);
                 return Err(self.error(ErrorKind::ForeignValue, what));
@@ -130,76 +180,138 @@ impl<'a> Armed<'a> {
             Acquired::Refused(Refusal::FenceAhead) => {
                 return Err(self.error(ErrorKind::FenceAhead, Refusal::FenceAhead.to_string()));
             }
-            Acquired::Refused(refusal) => refusal.to_string(),
+            Acquired::Refused(Refusal::QueueFull) => {
+                return Err(self.error(ErrorKind::QueueFull, Refusal::QueueFull.to_string()));
+            }
+            Acquired::Refused(refusal @ Refusal::DeadlinePassed) => {
+                return Ok(Tried::Failed(self.error(ErrorKind::TooLate, refusal.to_string())));
+            }
+            Acquired::Refused(refusal) => {
+                // What is known as ended has no place any more.
+                self.placed = false;
+                refusal.to_string()
+            }
             _ => return Err(self.error(ErrorKind::Internal, "an answer of an unknown kind")),
         };
-        Ok(Tried::Failed(self.error(ErrorKind::TooLate, what)))
+        Ok(Tried::UsedUp(self.error(ErrorKind::TooLate, what)))
     }
 
-    fn granted(&mut self, grant: &Grant, renewal: Renew, sent: Moment) -> Result<Tried, Error> {
+    fn granted(&mut self, grant: &Grant, sent: Moment) -> Result<Tried, Error> {
         // From here on there is a lease: until the guard has it, a drop gives it back.
         self.copies += 1;
-        let request = &self.request;
-        let drift = self.context.settings.drift;
+        self.placed = false;
         let now = self.context.clock.now();
-        let deadline = drift.deadline(grant.remaining, sent);
-        if now.saturating_add(min_validity(request.ttl)) >= deadline {
+        if self.is_too_late(grant.remaining, sent, now) {
             let what =
                 format!("it was granted, but answered after {:?}", now.saturating_since(sent));
-            return Ok(Tried::Failed(self.error(ErrorKind::TooLate, what)));
+            return Ok(Tried::UsedUp(self.error(ErrorKind::TooLate, what)));
         }
         if let Fence::Behind(_) = grant.fence {
             return Err(self.error(ErrorKind::Internal, "the fencing token was not written"));
         }
+        let granted = Granted {
+            ttl: self.request.ttl,
+            left: grant.remaining,
+            sent,
+            answered: now,
+            claim: None,
+            fencing_token: grant.fence.token(),
+            last_fence: grant.last_fence,
+            waited_for: grant.waiting > 0,
+        };
+        self.guard(granted).map(Tried::Granted)
+    }
+
+    /// The lease was handed over, as a message says that was heard at `heard`: `left` counts from
+    /// the question of `sent`. Nothing when too little is left: then the store has to be asked.
+    pub(crate) fn handed(
+        &mut self,
+        hand_off: &HandOff,
+        left: Duration,
+        sent: Moment,
+        heard: Moment,
+    ) -> Result<Option<Guard>, Error> {
+        let now = self.context.clock.now();
+        if self.is_too_late(left, sent, now) {
+            return Ok(None);
+        }
+        self.copies += 1;
+        self.placed = false;
+        let granted = Granted {
+            ttl: self.request.ttl,
+            left,
+            sent,
+            answered: heard,
+            claim: Some(hand_off.claim),
+            fencing_token: hand_off.fencing_token,
+            last_fence: hand_off.last_fence,
+            waited_for: hand_off.waiting > 0,
+        };
+        self.guard(granted).map(Some)
+    }
+
+    fn is_too_late(&self, left: Duration, sent: Moment, now: Moment) -> bool {
+        let deadline = self.context.settings.drift.deadline(left, sent);
+        now.saturating_add(min_validity(self.request.ttl)) >= deadline
+    }
+
+    fn guard(&mut self, granted: Granted) -> Result<Guard, Error> {
+        let request = &self.request;
         let until = self.last_by.saturating_add(request.ttl.into());
         let stray = (self.copies > 1).then(|| Stray { copies: self.copies(), until });
         let fixed = Fixed {
             names: request.names.clone(),
             token: request.token,
-            fencing_token: grant.fence.token(),
             retain: request.retain,
-            renewal,
+            renewal: self.renewal,
             bound: request.binding != fencelock_core::Binding::Unbound,
-            since: sent,
             process: self.context.process,
             metadata: request.metadata.clone(),
             stray,
         };
-        let granted = Granted { ttl: request.ttl, left: grant.remaining, sent, answered: now };
-        let clock = self.context.clock.clone();
+        let context = &self.context;
+        let (drift, clock) = (context.settings.drift, context.clock.clone());
         let cell = Arc::new(LeaseCell::new(fixed, granted, drift, clock));
-        let guard = Guard::new(Arc::clone(self.context), cell)?;
+        if let Some(ear) = &self.ear {
+            let _first = cell.route.set(ear.attend(&cell));
+        }
+        let guard = Guard::new(Arc::clone(context), cell)?;
         self.copies = 0;
-        Ok(Tried::Granted(guard))
+        Ok(guard)
     }
 
-    fn failed(self, error: StoreError, passing: bool) -> Result<Tried, Error> {
+    /// What a failure to ask comes to: an error that may pass, or one that does not.
+    pub(crate) fn failed(&self, error: StoreError) -> Result<Error, Error> {
+        let passing = error.is_passing();
         let unknown = self.is_uncertain();
         let error = self.context.store_error(error).with_names(&self.request.names);
         debug_assert!(unknown || error.kind() != ErrorKind::Unknown, "the copies were counted");
-        if passing { Ok(Tried::Failed(error)) } else { Err(error) }
+        if passing { Ok(error) } else { Err(error) }
     }
 
     fn error(&self, kind: ErrorKind, what: impl Into<String>) -> Error {
         Error::new(kind, what).with_names(&self.request.names).with_store(&self.context.display)
     }
+
+    fn copies(&self) -> Copies {
+        match self.copies {
+            0 => Copies::None,
+            count => {
+                let deadline = if self.unlimited { None } else { self.deadline };
+                Copies::Some { count, deadline }
+            }
+        }
+    }
 }
 
-impl Drop for Armed<'_> {
+impl Drop for Armed {
     fn drop(&mut self) {
-        if self.copies == 0 || self.context.is_forked() {
+        if (self.copies == 0 && !self.placed) || self.context.is_forked() {
             return;
         }
         let mut release = ReleaseRequest::new(self.request.names.clone(), self.request.token);
         release.retain = self.request.retain;
-        take_back(self.context, release, self.copies(), self.last_by, self.request.ttl.into());
-    }
-}
-
-impl Armed<'_> {
-    fn copies(&self) -> Copies {
-        let deadline = if self.unlimited { None } else { self.deadline };
-        Copies::Some { count: self.copies, deadline }
+        take_back(&self.context, release, self.copies(), self.last_by, self.request.ttl.into());
     }
 }
 

@@ -8,21 +8,23 @@ use std::{
     fmt,
     panic::{self, AssertUnwindSafe},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use fencelock_core::{
-    Drift, FencingToken, Lease, LeaseState, LossReason, Metadata, Moment, Names, ReleaseRequest,
-    RenewRequest, RenewalSchedule, Retain, Token, Ttl,
+    Drift, FencingToken, Holder, Lease, LeaseState, LossReason, Metadata, Moment, Names,
+    ReleaseRequest, RenewRequest, RenewalSchedule, Retain, Token, Ttl, min_validity,
 };
 use fencelock_store::{Clock, rt};
 
 use crate::{
     Renew,
     keeper::Copies,
+    listening::Routed,
+    shared::{Hold, Shared},
     state::{decode, encode},
 };
 
@@ -30,13 +32,10 @@ use crate::{
 pub(crate) struct Fixed {
     pub(crate) names: Names,
     pub(crate) token: Token,
-    pub(crate) fencing_token: Option<FencingToken>,
     pub(crate) retain: Retain,
     pub(crate) renewal: Renew,
     /// It ends with this process, besides its ttl.
     pub(crate) bound: bool,
-    /// When the grant was asked for.
-    pub(crate) since: Moment,
     /// The process that was granted it.
     pub(crate) process: u32,
     /// What the holder says of itself.
@@ -56,10 +55,17 @@ pub(crate) struct Stray {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granted {
     pub(crate) ttl: Ttl,
-    /// What the lease had to run when the store executed the request.
+    /// What the lease had to run when the store executed the request of `sent`.
     pub(crate) left: Duration,
     pub(crate) sent: Moment,
     pub(crate) answered: Moment,
+    /// It was handed over while we waited, for so long.
+    pub(crate) claim: Option<Duration>,
+    pub(crate) fencing_token: Option<FencingToken>,
+    /// The end of the range of fencing tokens that belongs to the lease.
+    pub(crate) last_fence: Option<FencingToken>,
+    /// Others wait for it at the store.
+    pub(crate) waited_for: bool,
 }
 
 /// One lease.
@@ -73,6 +79,9 @@ pub(crate) struct LeaseCell {
     /// Where the keeper has it, plus one; zero when it does not.
     pub(crate) slot: AtomicUsize,
     changed: rt::sync::Notify,
+    pub(crate) shared: Shared,
+    /// Where messages for it arrive.
+    pub(crate) route: OnceLock<Routed>,
 }
 
 struct Tracked {
@@ -119,8 +128,12 @@ pub(crate) enum Step {
 
 impl LeaseCell {
     pub(crate) fn new(fixed: Fixed, grant: Granted, drift: Drift, clock: Clock) -> Self {
-        let lease = Lease::granted(grant.ttl, grant.left, drift, grant.sent);
-        let store_end = store_end(drift, grant.left, grant.answered);
+        let Granted { ttl, left, sent, answered, .. } = grant;
+        let lease = match grant.claim {
+            None => Lease::granted(ttl, left, drift, sent),
+            Some(claim) => Lease::handed(ttl, claim, left, drift, sent, answered),
+        };
+        let store_end = store_end(drift, grant.claim.unwrap_or(left), answered);
         Self {
             fixed,
             clock,
@@ -130,7 +143,75 @@ impl LeaseCell {
             lease: Mutex::new(Tracked { lease, last_try: None, store_end }),
             slot: AtomicUsize::new(0),
             changed: rt::sync::Notify::new(),
+            shared: Shared::new(&grant),
+            route: OnceLock::new(),
         }
+    }
+
+    /// Hands the lease to the next holder in this process, if it may be: a hold of its own, with
+    /// the next fencing token. The hold before is over from then on.
+    pub(crate) fn pass(&self) -> Option<Hold> {
+        let now = self.clock.now();
+        let tracked = self.tracked();
+        let lease = &tracked.lease;
+        let fit = lease.state() == LeaseState::Held
+            && now.saturating_add(min_validity(lease.ttl())) < lease.deadline();
+        if !fit || self.is_forked() {
+            return None;
+        }
+        // Under the lock: whoever loses or releases the lease does it before or after, not between.
+        self.shared.pass(now, lease.ttl())
+    }
+
+    /// The first renewal, as the lease stands.
+    pub(crate) fn first_look(&self, schedule: RenewalSchedule) -> Moment {
+        let tracked = self.tracked();
+        let deadline = tracked.lease.deadline();
+        let due = match self.fixed.renewal {
+            Renew::Auto => schedule.next(&tracked.lease, None, rt::chance()),
+            Renew::Manual => None,
+        };
+        due.map_or(deadline, |due| due.min(deadline))
+    }
+
+    /// How long a renewal of it may take at the most.
+    pub(crate) fn renewal_timeout(&self, schedule: RenewalSchedule) -> Duration {
+        schedule.timeout_of(&self.tracked().lease)
+    }
+
+    /// Somebody asked for the lease back.
+    pub(crate) fn set_revoked(&self) {
+        self.shared.set_revoked();
+        let wake = AssertUnwindSafe(|| self.changed.notify_waiters());
+        let _panicked = panic::catch_unwind(wake);
+    }
+
+    /// For how long the store last granted it.
+    pub(crate) fn remaining_at_grant(&self) -> Duration {
+        self.tracked().lease.term()
+    }
+
+    /// What an answer to a renewal says besides.
+    pub(crate) fn learn(&self, waiting: u32, revoked: bool) {
+        if waiting > 0 {
+            self.set_waited_for();
+        }
+        if revoked {
+            self.set_revoked();
+        }
+    }
+
+    /// The lease as another would see it.
+    pub(crate) fn as_holder(&self) -> Holder {
+        let mut holder = Holder::new(Some(self.validity_left()));
+        holder.metadata = self.fixed.metadata.clone();
+        holder.fencing_token = self.fencing_token();
+        holder
+    }
+
+    /// Others wait for it at the store.
+    pub(crate) fn set_waited_for(&self) {
+        self.shared.set_waited_for();
     }
 
     fn tracked(&self) -> MutexGuard<'_, Tracked> {
@@ -248,7 +329,7 @@ impl LeaseCell {
         let Some(due) = schedule.next(lease, *last_try, rt::chance()) else {
             return Step::Wait(deadline);
         };
-        let early = if slack { lease.ttl().as_duration() / SLACK_DIVISOR } else { Duration::ZERO };
+        let early = if slack { lease.term() / SLACK_DIVISOR } else { Duration::ZERO };
         if due > now.saturating_add(early) {
             return Step::Wait(due.min(deadline));
         }
@@ -344,9 +425,19 @@ impl LeaseCell {
         self.fixed.process != std::process::id()
     }
 
-    /// How long ago it was granted.
+    /// How long ago its present holder was granted it.
     pub(crate) fn age(&self) -> Duration {
-        self.clock.now().saturating_since(self.fixed.since)
+        self.clock.now().saturating_since(self.shared.hold().since)
+    }
+
+    /// The fencing token of its present holder.
+    pub(crate) fn fencing_token(&self) -> Option<FencingToken> {
+        self.shared.hold().fencing_token
+    }
+
+    /// Whether this hold is still the one that counts.
+    pub(crate) fn is_current(&self, hold: &Hold) -> bool {
+        self.shared.generation() == hold.generation
     }
 
     /// Waits until the deadline differs from the one that was seen.
@@ -393,7 +484,7 @@ impl fmt::Debug for LeaseCell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
             .field("names", &self.fixed.names)
-            .field("fencing_token", &self.fixed.fencing_token)
+            .field("fencing_token", &self.fencing_token())
             .field("state", &self.state())
             .field("validity_left", &self.validity_left())
             .finish()

@@ -219,6 +219,8 @@ impl Client {
         if context.is_forked() || !context.close() {
             return;
         }
+        context.lines.close();
+        context.ears.close();
         context.keeper.close(context);
         context.keeper.drain(CLOSE_LIMIT).await;
         context.store.close().await;

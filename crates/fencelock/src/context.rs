@@ -21,6 +21,8 @@ use crate::{
     Error, ErrorKind,
     cell::LeaseCell,
     keeper::{Job, Keeper},
+    line::Lines,
+    listening::Ears,
     metadata,
 };
 
@@ -49,6 +51,10 @@ pub(crate) struct Context {
     pub(crate) clock: Clock,
     pub(crate) settings: Settings,
     pub(crate) keeper: Keeper,
+    /// Where the store's messages arrive.
+    pub(crate) ears: Ears,
+    /// Who waits for which name inside this process.
+    pub(crate) lines: Lines,
     /// The store as messages call it: without its password.
     pub(crate) display: Arc<str>,
     /// Tells stores apart when one task nests locks.
@@ -84,6 +90,8 @@ impl Context {
             store,
             settings,
             keeper: Keeper::default(),
+            ears: Ears::default(),
+            lines: Lines::default(),
             display: Arc::from(display),
             identity: Arc::from(identity),
             own_metadata: metadata::own(crate::process::host_name().as_deref(), process),
@@ -227,7 +235,7 @@ impl Context {
             tracing::warn!(
                 lock = %cell.fixed.names,
                 store = %self.display,
-                fencing = cell.fixed.fencing_token.map(u64::from),
+                fencing = cell.fencing_token().map(u64::from),
                 held = ?cell.age(),
                 %reason,
                 "a lock was lost"

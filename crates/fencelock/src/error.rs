@@ -24,6 +24,8 @@ pub enum ErrorKind {
     Unavailable,
     /// The store has no room for a new record.
     Full,
+    /// Too many wait for the lock already.
+    QueueFull,
     /// The store refused who we are or what we may do.
     Denied,
     /// Something that is not a lock of this format sits at the key; it was left alone.
@@ -143,6 +145,7 @@ impl Error {
             ErrorKind::WaitExpired
             | ErrorKind::Unavailable
             | ErrorKind::Full
+            | ErrorKind::QueueFull
             | ErrorKind::TooLate
             | ErrorKind::Unknown => RetryAdvice::Later,
             ErrorKind::Lost => RetryAdvice::Acquire,
@@ -244,6 +247,7 @@ fn hint(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::Lost => Some("stop what it guarded, and acquire it anew"),
         ErrorKind::AlreadyHeld => Some("pass the guard on instead of locking again"),
         ErrorKind::Full => Some("make room in the store"),
+        ErrorKind::QueueFull => Some("come back later, or share the work in another way"),
         ErrorKind::ForeignValue => Some("choose another name, or remove that value yourself"),
         ErrorKind::TooLate => Some("use a longer ttl, or look why the store is slow"),
         ErrorKind::Unknown => Some("what may have been granted is being given back"),

@@ -5,13 +5,15 @@ use std::{fmt, sync::Arc, time::Duration};
 use fencelock_core::{FencingToken, LeaseState, LockName, LossReason, Moment, Names, Proof, Token};
 
 use crate::{
-    Error, ErrorKind, Held, Released, Renew, Ticket,
+    Error, ErrorKind, Held, Released, Ticket,
     cell::{LeaseCell, Renewal},
     context::{Context, loss_reason},
     holder,
     leave::leave,
+    line::Turn,
     plan::checked_ttl,
     release,
+    shared::Hold,
 };
 
 /// A lock that is held.
@@ -45,22 +47,51 @@ use crate::{
 pub struct Guard {
     context: Arc<Context>,
     cell: Arc<LeaseCell>,
+    hold: Hold,
+    /// The place of this process among those that wait for the name here.
+    turn: Option<Turn>,
 }
 
 impl Guard {
     /// Puts a lease under the keeper's care. On an error the caller gives the lease back.
     pub(crate) fn new(context: Arc<Context>, cell: Arc<LeaseCell>) -> Result<Self, Error> {
-        let first = match cell.fixed.renewal {
-            Renew::Auto => cell.fixed.since.saturating_add(cell.ttl().as_duration() / 3),
-            Renew::Manual => cell.deadline(),
-        };
-        context.keeper.register(&cell, first.min(cell.deadline()))?;
-        let guard = Self { context, cell };
+        let first = cell.first_look(context.schedule());
+        context.keeper.register(&cell, first)?;
+        let hold = cell.shared.hold();
+        let guard = Self { context, cell, hold, turn: None };
         if guard.context.is_closed() {
             // It was closed between the check and the registration: nobody else ends this lease.
             guard.context.lose(&guard.cell, LossReason::Closed);
         }
         Ok(guard)
+    }
+
+    /// The next hold of a lease that is kept already.
+    pub(crate) fn passed(context: Arc<Context>, cell: Arc<LeaseCell>, hold: Hold) -> Self {
+        Self { context, cell, hold, turn: None }
+    }
+
+    /// From now on the lease goes to others of this process first.
+    pub(crate) fn take_turn(&mut self, turn: Turn) {
+        turn.holds(&self.cell);
+        self.turn = Some(turn);
+    }
+
+    /// Gives the turn away, to whoever gives the lease back.
+    pub(crate) fn end_turn(&mut self) -> Option<Turn> {
+        self.turn.take()
+    }
+
+    pub(crate) fn set_turn(&mut self, turn: Option<Turn>) {
+        self.turn = turn;
+    }
+
+    /// Becomes the hold of another guard of the same lease, which ends without a release; and
+    /// returns that one's turn.
+    pub(crate) fn take_over(&mut self, mut newer: Self) -> Option<Turn> {
+        // The two swap: what is dropped here is a hold that is not current any more.
+        std::mem::swap(&mut self.hold, &mut newer.hold);
+        newer.turn.take()
     }
 
     /// Prolongs the lease: it runs for at least `ttl` from now, and later renewals ask for as much.
@@ -139,7 +170,7 @@ impl Guard {
     /// # Cancel safety
     /// Dropping the future loses nothing: the keeper finishes the release.
     pub async fn release(self) -> Released {
-        release::release(&self.context, &self.cell).await
+        release::release(self).await
     }
 
     /// Leaves the lock held for its ttl, without anybody renewing it, and independent of this
@@ -182,12 +213,15 @@ impl Guard {
     /// Nothing where the dialect has none.
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.cell.fixed.fencing_token
+        self.hold.fencing_token
     }
 
     /// The token of this lease: a secret, with which anybody can renew and release it.
+    ///
+    /// Whoever asks for it gets a lease that is not passed on inside this process any more.
     #[must_use]
     pub fn token(&self) -> Token {
+        self.cell.shared.set_private();
         self.cell.fixed.token
     }
 
@@ -240,7 +274,7 @@ impl Guard {
     }
 
     pub(crate) fn held(&self) -> Held {
-        Held::new(Arc::clone(&self.cell))
+        Held::new(Arc::clone(&self.cell), self.hold)
     }
 
     pub(crate) fn cell(&self) -> &Arc<LeaseCell> {
@@ -258,7 +292,10 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        release::release_in_background(&self.context, &self.cell);
+        // A hold that was passed on is over.
+        if self.cell.is_current(&self.hold) {
+            release::release_in_background(self);
+        }
     }
 }
 

@@ -4,18 +4,24 @@ use std::{sync::Arc, time::Duration};
 
 use fencelock_core::{FencingToken, LeaseState, LossReason, Moment, Names};
 
-use crate::cell::LeaseCell;
+use crate::{cell::LeaseCell, shared::Hold};
 
 /// A lock that is held for the time of a [`run`](crate::Mutex::run): what of it the work may see.
 /// Clones see the same; none of them keeps the lock.
 #[derive(Clone, Debug)]
 pub struct Held {
     cell: Arc<LeaseCell>,
+    hold: Hold,
 }
 
 impl Held {
-    pub(crate) fn new(cell: Arc<LeaseCell>) -> Self {
-        Self { cell }
+    pub(crate) fn new(cell: Arc<LeaseCell>, hold: Hold) -> Self {
+        Self { cell, hold }
+    }
+
+    /// Whether the lease went on to another holder of this process, which is a release.
+    fn is_passed_on(&self) -> bool {
+        !self.cell.is_current(&self.hold)
     }
 
     /// All names.
@@ -28,32 +34,32 @@ impl Held {
     /// Nothing where the dialect has none.
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.cell.fixed.fencing_token
+        self.hold.fencing_token
     }
 
     /// Whether the work may go on. Work that blocks or was spawned elsewhere must look at this
     /// itself: only a future that is polled can be dropped.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.cell.is_valid()
+        self.cell.is_valid() && !self.is_passed_on()
     }
 
     /// How long the work may still act, unless the lease is renewed.
     #[must_use]
     pub fn validity_left(&self) -> Duration {
-        self.cell.validity_left()
+        if self.is_passed_on() { Duration::ZERO } else { self.cell.validity_left() }
     }
 
     /// When validity ends; [`Moment::START`] once it has.
     #[must_use]
     pub fn deadline(&self) -> Moment {
-        self.cell.deadline()
+        if self.is_passed_on() { Moment::START } else { self.cell.deadline() }
     }
 
     /// Where the lease stands.
     #[must_use]
     pub fn state(&self) -> LeaseState {
-        self.cell.state()
+        if self.is_passed_on() { LeaseState::Released } else { self.cell.state() }
     }
 
     /// Waits until the lock is lost; for ever, when it is released instead.
@@ -61,6 +67,11 @@ impl Held {
     /// # Cancel safety
     /// Safe.
     pub async fn lost(&self) -> LossReason {
-        self.cell.lost().await
+        let reason = self.cell.lost().await;
+        if self.is_passed_on() {
+            // It was given back in time: this hold is never lost.
+            std::future::pending::<()>().await;
+        }
+        reason
     }
 }

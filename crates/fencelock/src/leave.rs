@@ -49,7 +49,7 @@ pub(crate) async fn leave(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Resu
         Ticket::new(cell.fixed.names.clone(), to, ttl, grant.fence.token())
     } else {
         renew_once(context, cell).await?;
-        Ticket::new(cell.fixed.names.clone(), cell.fixed.token, ttl, cell.fixed.fencing_token)
+        Ticket::new(cell.fixed.names.clone(), cell.fixed.token, ttl, cell.fencing_token())
     };
     // Not a release: nothing is sent. The guard's drop finds that it is over.
     let _ending = cell.releasing();
@@ -113,16 +113,23 @@ pub(crate) async fn adopt(
     let fixed = Fixed {
         names: ticket.names().clone(),
         token: to,
-        fencing_token: grant.fence.token(),
         retain: context.settings.retain,
         renewal,
         bound: false,
-        since: sent,
         process: context.process,
         metadata: own_metadata,
         stray: None,
     };
-    let granted = Granted { ttl, left: grant.remaining, sent, answered: now };
+    let granted = Granted {
+        ttl,
+        left: grant.remaining,
+        sent,
+        answered: now,
+        claim: None,
+        fencing_token: grant.fence.token(),
+        last_fence: None,
+        waited_for: false,
+    };
     let cell = Arc::new(LeaseCell::new(fixed, granted, drift, context.clock.clone()));
     let guard = Guard::new(Arc::clone(context), cell)?;
     exchange.disarm();

@@ -54,12 +54,16 @@ mod holder;
 mod keeper;
 mod lease;
 mod leave;
+mod line;
+mod listening;
 mod metadata;
 mod mutex;
 mod plan;
 mod process;
+mod queued;
 mod release;
 mod run;
+mod shared;
 mod state;
 mod ticket;
 mod url;
@@ -72,6 +76,7 @@ pub use fencelock_core::{
 };
 pub use fencelock_store::{Capabilities, Clock, ManualClock, MemoryStore, Store};
 
+pub(crate) use self::mutex::Order;
 pub use self::{
     client::Client,
     connect::{ClientBuilder, Connect, connect},
@@ -82,8 +87,10 @@ pub use self::{
     holder::{BusyView, HolderView, Inspection, display_safe},
     lease::TokenLease,
     mutex::{Attempt, Mutex, Renew, Wait},
+    queued::Queued,
     release::Released,
     ticket::Ticket,
+    waiting::Position,
 };
 
 /// What stores are made of, and what tests of lock users need: a store on a clock that a test

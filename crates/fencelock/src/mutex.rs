@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt, future::Future, sync::Arc, time::Duration}
 use fencelock_core::{Binding, FencingToken, Names, RetryStrategy};
 
 use crate::{
-    BusyView, Client, Error, Guard, Held, HolderView, attempt::Tried, context::Context, plan::Plan,
-    run, waiting,
+    BusyView, Client, Error, ErrorKind, Guard, Held, HolderView, Queued, attempt::Tried,
+    context::Context, plan::Plan, run, waiting,
 };
 
 /// How long a caller is willing to wait.
@@ -20,6 +20,29 @@ pub enum Wait {
     /// Until the lock is granted.
     #[default]
     Forever,
+}
+
+/// In which order waiters are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum Order {
+    /// First come, first served inside a process; processes take turns.
+    #[default]
+    Turns,
+    /// First come, first served among all.
+    Strict,
+    /// None.
+    Barging,
+}
+
+impl Wait {
+    /// How long; nothing for ever.
+    pub(crate) const fn span(self) -> Option<Duration> {
+        match self {
+            Self::Never => Some(Duration::ZERO),
+            Self::For(span) => Some(span),
+            Self::Forever => None,
+        }
+    }
 }
 
 impl From<Duration> for Wait {
@@ -84,7 +107,9 @@ pub struct Mutex {
     pub(crate) names: Result<Names, String>,
     pub(crate) ttl: Duration,
     pub(crate) wait: Wait,
-    pub(crate) retry: RetryStrategy,
+    /// How tries are spaced, where the caller said so: then no place in a line is taken.
+    pub(crate) retry: Option<RetryStrategy>,
+    pub(crate) order: Order,
     pub(crate) metadata: BTreeMap<String, String>,
     pub(crate) label: Option<String>,
     pub(crate) renewal: Renew,
@@ -106,7 +131,8 @@ impl Mutex {
             names,
             ttl: Self::DEFAULT_TTL,
             wait: Wait::default(),
-            retry: RetryStrategy::default(),
+            retry: None,
+            order: Order::default(),
             metadata: BTreeMap::new(),
             label: None,
             renewal: Renew::default(),
@@ -128,9 +154,26 @@ impl Mutex {
         Self { wait: wait.into(), ..self }
     }
 
-    /// How tries are spaced while somebody else holds the lock.
+    /// Polls: how tries are spaced while somebody else holds the lock.
+    ///
+    /// Without this a caller waits in a line at the store, asks seldom, and is served in order; only
+    /// where a store or dialect has no line it polls, as [`RetryStrategy::default`] says.
     pub fn retry(self, retry: RetryStrategy) -> Self {
-        Self { retry, ..self }
+        Self { retry: Some(retry), ..self }
+    }
+
+    /// First come, first served, among all waiters of all processes: each has its own place at the
+    /// store, and the lock is never passed on inside a process.
+    ///
+    /// Without this it is so inside a process, and the processes take turns.
+    pub fn strict_fifo(self) -> Self {
+        Self { order: Order::Strict, ..self }
+    }
+
+    /// No order: a lock that is free is taken by whoever asks first, though others wait longer.
+    /// More throughput under contention, and nothing against starvation.
+    pub fn barging(self) -> Self {
+        Self { order: Order::Barging, ..self }
     }
 
     /// Says something of the holder. Keys are not empty and do not begin with `!`; all together
@@ -189,6 +232,26 @@ impl Mutex {
         waiting::lock(self, &plan).await
     }
 
+    /// Takes a place in the line at the store, which the caller keeps: for a `select!` in a loop,
+    /// where a `lock()` that is made anew would go to the end of the line each time.
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`]; `Unsupported` where the store or dialect has no line.
+    ///
+    /// # Cancel safety
+    /// As [`Mutex::lock`].
+    pub async fn enqueue(&self) -> Result<Queued, Error> {
+        let plan = Plan::of(self)?;
+        run::check_nesting(self.context(), plan.names())?;
+        if !self.context().store.capabilities().queue {
+            let what = "this store or dialect has no line to wait in";
+            return Err(Error::new(ErrorKind::Unsupported, what)
+                .with_names(plan.names())
+                .with_store(&self.context().display));
+        }
+        Queued::take(self, plan).await
+    }
+
     /// Tries to take the lock, once, for at most the request timeout of the client.
     ///
     /// # Errors
@@ -205,7 +268,11 @@ impl Mutex {
                 holder: HolderView::of(&busy.holder),
                 name: busy.name,
             })),
-            Tried::Failed(error) => Err(error),
+            Tried::Queued(queued, _) => Ok(Attempt::Busy(BusyView {
+                holder: HolderView::of(&queued.busy.holder),
+                name: queued.busy.name,
+            })),
+            Tried::Failed(error) | Tried::UsedUp(error) => Err(error),
         }
     }
 

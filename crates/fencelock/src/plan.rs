@@ -5,10 +5,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fencelock_core::{AcquireRequest, Names, Token, Ttl, min_validity};
+use fencelock_core::{AcquireRequest, Binding, Names, Token, Ttl, min_validity};
 use fencelock_store::rt;
 
-use crate::{Error, ErrorKind, Mutex, Renew, context::Context, metadata};
+use crate::{Error, ErrorKind, Mutex, Order, Renew, cell::LeaseCell, context::Context, metadata};
 
 /// One acquire, ready to be sent as often as needed: each attempt takes a fresh token.
 #[derive(Clone, Debug)]
@@ -52,6 +52,7 @@ impl Plan {
         request.metadata = metadata::write(&context.own_metadata, label, &mutex.metadata)?;
         request.retain = context.settings.retain;
         request.floor = mutex.floor;
+        request.barging = mutex.order == Order::Barging;
         if can.binding {
             request.binding = mutex.binding.clone().unwrap_or_else(|| context.own_binding());
         }
@@ -66,6 +67,31 @@ impl Plan {
         let mut request = self.request.clone();
         request.token = rt::fresh_token();
         request
+    }
+
+    pub(crate) const fn ttl(&self) -> Ttl {
+        self.request.ttl
+    }
+
+    pub(crate) const fn is_barging(&self) -> bool {
+        self.request.barging
+    }
+
+    /// Whether a lease that this process has is what is wanted here, and may be passed on.
+    pub(crate) fn fits(&self, cell: &LeaseCell) -> bool {
+        let Self { request, renewal, .. } = self;
+        let fixed = &cell.fixed;
+        request.ttl == cell.ttl()
+            && *renewal == fixed.renewal
+            && request.retain == fixed.retain
+            && request.metadata == fixed.metadata
+            && (request.binding != Binding::Unbound) == fixed.bound
+            && request.floor <= cell.fencing_token()
+    }
+
+    /// Whether the place that another left in the line at the store does for this one too.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.request == other.request && self.renewal == other.renewal
     }
 
     pub(crate) fn names(&self) -> &Names {

@@ -3,13 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use fencelock_core::{LossReason, ReleaseRequest};
-use fencelock_store::Outcome;
+use fencelock_store::{Outcome, rt};
 
-use crate::{
-    cell::{Ending, LeaseCell},
-    context::Context,
-    keeper::Job,
-};
+use crate::{Guard, cell::Ending, context::Context, keeper::Job, line};
 
 /// What a release found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,12 +27,18 @@ const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// Gives back the lease of a guard. Validity ends before anything is sent.
-pub(crate) async fn release(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Released {
-    if cell.is_forked() {
+/// Gives back the lease of a guard: to the next who waits for it in this process, if it may go on
+/// there, else to the store. Validity ends before anything is sent.
+pub(crate) async fn release(mut guard: Guard) -> Released {
+    if guard.cell().is_forked() {
         // The lease is the parent's.
         return Released::Unknown;
     }
+    if line::pass_on(&mut guard) {
+        return Released::Held;
+    }
+    let turn = guard.end_turn();
+    let (context, cell) = (guard.context(), guard.cell());
     let ending = cell.releasing();
     context.keeper.remove(cell);
     let lost = match ending {
@@ -55,7 +57,19 @@ pub(crate) async fn release(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Re
         }
     }
     let mut unfinished = Unfinished { context, job: Some(Job::of_lease(cell)) };
-    let released = send(context, &cell.release_request()).await;
+    let request = cell.release_request();
+    let released = {
+        let sending = send(context, &request);
+        rt::pin!(sending);
+        // The next of this process asks after this release was sent, and does not wait for its
+        // answer.
+        let early = rt::once(sending.as_mut()).await;
+        drop(turn);
+        match early {
+            Some(released) => released,
+            None => sending.await,
+        }
+    };
     // Where released tokens are forgotten, a late copy of the acquire would be granted again.
     let stray = cell.fixed.stray.is_some() && !context.remembers_tokens();
     if (released != Released::Unknown && !stray) || context.is_closed() {
@@ -123,11 +137,12 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// The release of a guard that was dropped: the keeper's work.
-pub(crate) fn release_in_background(context: &Arc<Context>, cell: &Arc<LeaseCell>) {
-    if cell.is_forked() {
+/// The release of a guard that was dropped: the keeper's work, unless the lease goes on here.
+pub(crate) fn release_in_background(guard: &mut Guard) {
+    if guard.cell().is_forked() || line::pass_on(guard) {
         return;
     }
+    let (context, cell) = (guard.context(), guard.cell());
     let ending = cell.releasing();
     context.keeper.remove(cell);
     if let Ending::Expired(reason) = ending {
@@ -136,6 +151,8 @@ pub(crate) fn release_in_background(context: &Arc<Context>, cell: &Arc<LeaseCell
     if matches!(ending, Ending::WasHeld | Ending::Expired(_)) {
         context.keeper.push(Job::of_lease(cell));
     }
+    // After the release is on its way: the next of this process asks.
+    drop(guard.end_turn());
 }
 
 #[cfg(test)]

@@ -78,9 +78,12 @@ where
     };
     // Work that outlived its lease between two polls is no success.
     guard.check_live()?;
-    match release::release(guard.context(), guard.cell()).await {
-        Released::Taken => Err(error(LossReason::Taken)),
-        Released::Expired => Err(error(LossReason::ExpiredAtStore)),
+    let (age, names) = (guard.age(), guard.names().clone());
+    let store = Arc::clone(&guard.context().display);
+    let late = |reason| Err(Error::lost(reason, Some(age)).with_names(&names).with_store(&store));
+    match release::release(guard).await {
+        Released::Taken => late(LossReason::Taken),
+        Released::Expired => late(LossReason::ExpiredAtStore),
         Released::Held | Released::Unknown => Ok(output),
     }
 }

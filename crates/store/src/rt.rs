@@ -3,7 +3,7 @@
 //!
 //! Everything else asks here, so that another runtime, or a simulated one, is a change of one file.
 
-use std::{cell::RefCell, future::Future, thread, time::Duration};
+use std::{cell::RefCell, future::Future, pin::Pin, task::Poll, thread, time::Duration};
 
 use fencelock_core::{ListenerId, Moment, StoreTime, Token};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
@@ -70,6 +70,15 @@ pub async fn first<F: Future>(future: F, other: impl Future<Output = ()>) -> Opt
     }
 }
 
+/// Polls a future once; its output, if it ended at once.
+pub async fn once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+    std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
 /// Starts a task in the runtime of the caller. Outside a runtime it returns `false` and the future
 /// is dropped.
 pub fn try_spawn(future: impl Future<Output = ()> + Send + 'static) -> bool {
@@ -131,7 +140,7 @@ pub type RuntimeId = tokio::runtime::Id;
 /// When the system gives no thread, or no runtime.
 pub fn spawn_thread(
     name: &str,
-    future: impl FnOnce() -> std::pin::Pin<Box<dyn Future<Output = ()>>> + Send + 'static,
+    future: impl FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send + 'static,
 ) -> std::io::Result<thread::JoinHandle<()>> {
     let runtime = Owned(Some(tokio::runtime::Builder::new_current_thread().enable_all().build()?));
     thread::Builder::new().name(name.to_owned()).spawn(move || {

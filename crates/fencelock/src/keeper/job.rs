@@ -104,7 +104,7 @@ impl Job {
         match self.copies {
             Copies::None => true,
             Copies::Some { count, deadline } => {
-                let freed = reply.answer == Released::Held;
+                let freed = matches!(reply.answer, Released::Held | Released::Withdrawn);
                 let remembered = context.remembers_tokens();
                 // A freed lease was the only copy, or the store refuses the others from now on.
                 let only = freed && (count == 1 || remembered);

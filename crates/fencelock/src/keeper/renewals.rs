@@ -20,7 +20,7 @@ pub(super) struct Batch {
 pub(super) fn batches(due: Vec<Arc<LeaseCell>>, schedule: RenewalSchedule) -> Vec<Batch> {
     let mut groups: BTreeMap<Duration, Vec<Arc<LeaseCell>>> = BTreeMap::new();
     for cell in due {
-        groups.entry(schedule.request_timeout(cell.ttl())).or_default().push(cell);
+        groups.entry(cell.renewal_timeout(schedule)).or_default().push(cell);
     }
     let mut batches = Vec::new();
     for (request_timeout, cells) in groups {
@@ -60,7 +60,8 @@ impl Batch {
         let answers = answers.into_iter().chain(std::iter::repeat(Renewed::Unknown));
         for (cell, answer) in self.cells.iter().zip(answers) {
             match answer {
-                Renewed::Extended { remaining, .. } => {
+                Renewed::Extended { remaining, waiting, revoked, .. } => {
+                    cell.learn(waiting, revoked);
                     let renewal = cell.renewed(remaining, asked.sent, context.clock.now());
                     if renewal == Renewal::Late {
                         // Lost is final; what the store has now is given back.

@@ -80,6 +80,11 @@ impl World {
         }
     }
 
+    /// How many wait in the store's line.
+    pub(crate) fn waiting(&self, text: &str) -> u32 {
+        self.memory.with_table(|table| table.waiting(&name(text)))
+    }
+
     /// Removes a record, as an operator or an eviction would.
     pub(crate) fn delete(&self, text: &str) {
         self.memory.with_table(|table| table.delete(&name(text)));

@@ -1,0 +1,292 @@
+//! Where this process hears what its store has to tell: one subscription for each runtime.
+//!
+//! ```text
+//!   store -- wakeup for a token --> Ear -- route --> Mail of whoever waits for that token
+//!                                       \-------> the lease of that token: asked back, waited for
+//! ```
+//! Messages are hints: whoever waits has a timer too, and asks. A subscription that breaks is made
+//! again by the next who waits, and all others are woken to ask once.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use fencelock_core::{HandOff, ListenerId, Moment, Token, Wakeup};
+use fencelock_store::{Clock, StoreErrorKind, Subscription, WakeupSink, rt};
+
+use crate::{cell::LeaseCell, context::Context};
+
+/// The subscriptions of a client.
+#[derive(Default)]
+pub(crate) struct Ears {
+    slots: Mutex<HashMap<rt::RuntimeId, Slot>>,
+    /// Whoever finds none waits here while another subscribes.
+    subscribing: rt::sync::Mutex<()>,
+}
+
+enum Slot {
+    /// Its drop ends the subscription.
+    Live(Arc<Ear>, #[allow(dead_code)] Subscription),
+    /// The store would not have it; asked again after this moment.
+    Deaf(Moment),
+}
+
+/// After a refusal, which is a matter of rights, and after a failure.
+const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+const FAILED_PAUSE: Duration = Duration::from_millis(200);
+
+impl Ears {
+    fn slots(&self) -> MutexGuard<'_, HashMap<rt::RuntimeId, Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The ear of this runtime, if there is one.
+    pub(crate) fn live(&self) -> Option<Arc<Ear>> {
+        let runtime = rt::runtime_id()?;
+        match self.slots().get(&runtime) {
+            Some(Slot::Live(ear, _)) if !ear.is_broken() => Some(Arc::clone(ear)),
+            _ => None,
+        }
+    }
+
+    /// The ear of this runtime. Nothing where the store can't be listened to, or not now.
+    pub(crate) async fn open(&self, context: &Context, by: Moment) -> Option<Arc<Ear>> {
+        let runtime = rt::runtime_id().filter(|_| context.store.capabilities().wakeups)?;
+        let known = || match self.slots().get(&runtime) {
+            Some(Slot::Live(ear, _)) if !ear.is_broken() => Some(Some(Arc::clone(ear))),
+            Some(Slot::Deaf(until)) if context.clock.now() < *until => Some(None),
+            _ => None,
+        };
+        if let Some(known) = known() {
+            return known;
+        }
+        let _turn = self.subscribing.lock().await;
+        if let Some(known) = known() {
+            return known;
+        }
+        let ear = Arc::new(Ear::new(context.clock.clone()));
+        let sink = Arc::clone(&ear) as Arc<dyn WakeupSink>;
+        let result = context.store.listen(sink, by).await;
+        let now = context.clock.now();
+        let (slot, ear) = match result {
+            Ok(subscription) => {
+                ear.listener.store(subscription.listener);
+                (Slot::Live(Arc::clone(&ear), subscription), Some(ear))
+            }
+            Err(error) => {
+                let refused =
+                    matches!(error.kind(), StoreErrorKind::Denied | StoreErrorKind::Unsupported);
+                tracing::debug!(store = %context.display, %error, "no wakeups for the moment");
+                let pause = if refused { REFUSED_PAUSE } else { FAILED_PAUSE };
+                (Slot::Deaf(now.saturating_add(pause)), None)
+            }
+        };
+        let mut slots = self.slots();
+        // Runtimes that have ended took their subscriptions along.
+        let gone: Vec<_> = slots.extract_if(|_, slot| slot.is_over()).collect();
+        let old = slots.insert(runtime, slot);
+        drop(slots);
+        // Their drop goes to the store: not under the lock.
+        drop((gone, old));
+        ear
+    }
+
+    /// Ends all subscriptions, and wakes whoever waits.
+    pub(crate) fn close(&self) {
+        let slots = std::mem::take(&mut *self.slots());
+        for slot in slots.values() {
+            if let Slot::Live(ear, _) = slot {
+                ear.broken();
+            }
+        }
+    }
+}
+
+impl Slot {
+    fn is_over(&self) -> bool {
+        matches!(self, Self::Live(ear, _) if ear.is_broken())
+    }
+}
+
+/// Hears for one runtime.
+pub(crate) struct Ear {
+    clock: Clock,
+    listener: Listener,
+    routes: Mutex<HashMap<Token, Route>>,
+    broken: AtomicBool,
+}
+
+/// Set once, before anybody can ask for it.
+#[derive(Default)]
+struct Listener(std::sync::OnceLock<ListenerId>);
+
+impl Listener {
+    fn store(&self, id: ListenerId) {
+        let _first = self.0.set(id);
+    }
+}
+
+/// Whom a message is for.
+enum Route {
+    Waiter(Arc<Mail>),
+    Holder(Weak<LeaseCell>),
+}
+
+impl Ear {
+    fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            listener: Listener::default(),
+            routes: Mutex::default(),
+            broken: AtomicBool::new(false),
+        }
+    }
+
+    fn routes(&self) -> MutexGuard<'_, HashMap<Token, Route>> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What requests name so that this ear is told.
+    pub(crate) fn listener(&self) -> Option<ListenerId> {
+        self.listener.0.get().copied().filter(|_| !self.is_broken())
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
+    }
+
+    /// Messages for the token go to this mail, until the route is dropped.
+    pub(crate) fn expect(self: &Arc<Self>, token: Token, mail: &Arc<Mail>) -> Routed {
+        self.routes().insert(token, Route::Waiter(Arc::clone(mail)));
+        Routed { ear: Arc::clone(self), token, waits: true }
+    }
+
+    /// Messages for a lease that was granted, until the route is dropped.
+    pub(crate) fn attend(self: &Arc<Self>, cell: &Arc<LeaseCell>) -> Routed {
+        let token = cell.fixed.token;
+        self.routes().insert(token, Route::Holder(Arc::downgrade(cell)));
+        Routed { ear: Arc::clone(self), token, waits: false }
+    }
+}
+
+impl WakeupSink for Ear {
+    fn wake(&self, wakeup: Wakeup) {
+        let routes = self.routes();
+        match routes.get(&wakeup.token()) {
+            Some(Route::Waiter(mail)) => {
+                let mail = Arc::clone(mail);
+                drop(routes);
+                mail.deliver(wakeup, self.clock.now());
+            }
+            Some(Route::Holder(cell)) => {
+                let cell = cell.upgrade();
+                drop(routes);
+                match (cell, wakeup) {
+                    (Some(cell), Wakeup::Revoked(_)) => cell.set_revoked(),
+                    (Some(cell), Wakeup::Waiting(_)) => cell.set_waited_for(),
+                    _ => {}
+                }
+            }
+            // Whoever waited has gone, and gives back what it is granted.
+            None => {}
+        }
+    }
+
+    fn broken(&self) {
+        self.broken.store(true, Ordering::Release);
+        let mails: Vec<_> = self.routes().values().filter_map(Route::mail).collect();
+        for mail in mails {
+            mail.lose_connection();
+        }
+    }
+}
+
+impl Route {
+    fn mail(&self) -> Option<Arc<Mail>> {
+        match self {
+            Self::Waiter(mail) => Some(Arc::clone(mail)),
+            Self::Holder(_) => None,
+        }
+    }
+}
+
+/// Keeps a route for as long as it lives.
+pub(crate) struct Routed {
+    ear: Arc<Ear>,
+    token: Token,
+    waits: bool,
+}
+
+impl Routed {
+    pub(crate) fn ear(&self) -> &Arc<Ear> {
+        &self.ear
+    }
+}
+
+impl Drop for Routed {
+    fn drop(&mut self) {
+        let mut routes = self.ear.routes();
+        // The lease of a waiter's token has taken the route over.
+        let same = |route: &Route| self.waits == matches!(route, Route::Waiter(_));
+        let own = routes.get(&self.token).is_some_and(same);
+        let route = if own { routes.remove(&self.token) } else { None };
+        drop(routes);
+        drop(route);
+    }
+}
+
+/// What came for one waiter.
+#[derive(Default)]
+pub(crate) struct Mail {
+    letters: Mutex<Letters>,
+    news: rt::sync::Notify,
+}
+
+/// All that came since the last look.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Letters {
+    /// The lease was handed over; and when the message came.
+    pub(crate) granted: Option<(HandOff, Moment)>,
+    /// It makes sense to ask now.
+    pub(crate) ask: bool,
+    /// It makes sense to ask then.
+    pub(crate) next: Option<Moment>,
+}
+
+impl Mail {
+    fn letters(&self) -> MutexGuard<'_, Letters> {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn deliver(&self, wakeup: Wakeup, now: Moment) {
+        let mut letters = self.letters();
+        match wakeup {
+            Wakeup::Granted(hand_off) => letters.granted = Some((hand_off, now)),
+            Wakeup::Turn(_) => letters.ask = true,
+            Wakeup::Next(_, left) => letters.next = Some(now.saturating_add(left)),
+            _ => return,
+        }
+        drop(letters);
+        self.news.notify_one();
+    }
+
+    fn lose_connection(&self) {
+        self.letters().ask = true;
+        self.news.notify_one();
+    }
+
+    /// Takes what came.
+    pub(crate) fn take(&self) -> Letters {
+        std::mem::take(&mut *self.letters())
+    }
+
+    /// Waits until something came since the last call that ended.
+    pub(crate) async fn news(&self) {
+        self.news.notified().await;
+    }
+}

@@ -1,0 +1,61 @@
+//! A place in the line that the caller keeps, and waits for as often as it likes.
+
+use std::fmt;
+
+use crate::{
+    Error, Guard, Mutex, Position,
+    plan::Plan,
+    waiting::{Place, Watch},
+};
+
+/// A place in the line at the store, as [`Mutex::enqueue`] takes it.
+///
+/// Dropping it gives the place up, and what may have been granted to it. Unlike a `lock()` that is
+/// made anew in each round of a `select!`, it keeps its place while nobody polls it; only the
+/// heart-beat that keeps the place needs a call of [`Queued::granted`] every half minute.
+#[must_use = "dropping it gives up the place"]
+pub struct Queued {
+    mutex: Mutex,
+    plan: Plan,
+    place: Place,
+    /// It was free at once.
+    granted: Option<Guard>,
+}
+
+impl Queued {
+    pub(crate) async fn take(mutex: &Mutex, plan: Plan) -> Result<Self, Error> {
+        let mut place = Place::new(mutex.context(), &plan);
+        let granted = place.take(&mut Watch::new(mutex, &plan, mutex.wait.span())).await?;
+        Ok(Self { mutex: mutex.clone(), plan, place, granted })
+    }
+
+    /// Waits until the lock is granted; for as long as the handle's `wait` allows, each time.
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`].
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future keeps the place, and a grant that came meanwhile.
+    pub async fn granted(&mut self) -> Result<Guard, Error> {
+        if let Some(guard) = self.granted.take() {
+            return Ok(guard);
+        }
+        let mut watch = Watch::new(&self.mutex, &self.plan, self.mutex.wait.span());
+        self.place.granted(&mut watch).await
+    }
+
+    /// Where in the line it was when the store was last asked. Nothing once it is granted.
+    #[must_use]
+    pub fn position(&self) -> Option<Position> {
+        self.place.position()
+    }
+}
+
+impl fmt::Debug for Queued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queued")
+            .field("names", self.plan.names())
+            .field("position", &self.position())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,122 @@
+//! How a caller waits for a lock.
+//!
+//! ```text
+//!   one task of many here:   line of this process --> turn --> place at the store --> guard
+//!   several names, strict:                                     place at the store --> guard
+//!   no line at the store:    try, sleep, try again (polling)
+//! ```
+//! Below this, [`attempt`] asks once.
+
+mod place;
+mod polling;
+mod watch;
+
+use std::sync::Arc;
+
+use fencelock_core::{Moment, RetryStrategy};
+
+pub use self::place::Position;
+pub(crate) use self::{place::Place, watch::Watch};
+use crate::{
+    Error, Guard, Mutex, Order,
+    attempt::{Tried, attempt},
+    context::Context,
+    line::{Gift, Joined, Turn},
+    plan::Plan,
+};
+
+/// Tries once, for at most one request's time.
+pub(crate) async fn try_once(context: &Arc<Context>, plan: &Plan) -> Result<Tried, Error> {
+    let limit = context.call_limit(Moment::NEVER);
+    attempt(context, plan, limit).await
+}
+
+/// Waits until the lock is granted or the wait is over.
+pub(crate) async fn lock(mutex: &Mutex, plan: &Plan) -> Result<Guard, Error> {
+    let span = mutex.wait.span();
+    if span.is_some_and(|span| span.is_zero()) {
+        return lock_at_once(mutex, plan).await;
+    }
+    let mut watch = Watch::new(mutex, plan, span);
+    let can_queue = mutex.context().store.capabilities().queue;
+    match &mutex.retry {
+        Some(retry) => polling::lock(&mut watch, retry).await,
+        None if !can_queue => polling::lock(&mut watch, &RetryStrategy::default()).await,
+        None if mutex.order == Order::Turns && plan.names().len() == 1 => in_turn(watch).await,
+        None => Place::new(mutex.context(), plan).granted(&mut watch).await,
+    }
+}
+
+async fn lock_at_once(mutex: &Mutex, plan: &Plan) -> Result<Guard, Error> {
+    match try_once(mutex.context(), plan).await? {
+        Tried::Granted(guard) => Ok(guard),
+        Tried::Busy(busy) => {
+            let mut watch = Watch::new(mutex, plan, Some(std::time::Duration::ZERO));
+            watch.busy(&busy);
+            Err(watch.expired())
+        }
+        Tried::Queued(queued, _) => {
+            let mut watch = Watch::new(mutex, plan, Some(std::time::Duration::ZERO));
+            watch.busy(&queued.busy);
+            Err(watch.expired())
+        }
+        Tried::Failed(error) | Tried::UsedUp(error) => Err(error),
+    }
+}
+
+/// Waits in the line of this process, and at the store when it is our turn.
+async fn in_turn(mut watch: Watch<'_>) -> Result<Guard, Error> {
+    let context = watch.context;
+    let (turn, place) = match context.lines.join(context, watch.plan) {
+        Joined::First(turn) => (turn, None),
+        Joined::Behind(waiting) => {
+            if let (Some(view), true) = (waiting.seen(), watch.mutex.on_busy.is_some()) {
+                watch.see(view);
+            }
+            match waiting.gift(context, watch.end).await {
+                Some(Gift::Guard(guard)) => return Ok(guard),
+                Some(Gift::Turn(turn, place)) => (turn, place),
+                Some(Gift::Closed) => {
+                    context.check_open()?;
+                    return Err(watch.expired());
+                }
+                None => {
+                    if let Some(view) = waiting.seen() {
+                        watch.see(view);
+                    }
+                    return Err(watch.expired());
+                }
+            }
+        }
+    };
+    let place = place.unwrap_or_else(|| Box::new(Place::new(context, watch.plan)));
+    let mut first = First { turn: Some(turn), place: Some(place) };
+    first.granted(&mut watch).await
+}
+
+/// Waits at the store for a whole line. Whoever gives up leaves turn and place to the next.
+struct First {
+    turn: Option<Turn>,
+    place: Option<Box<Place>>,
+}
+
+impl First {
+    async fn granted(&mut self, watch: &mut Watch<'_>) -> Result<Guard, Error> {
+        let Some(place) = &mut self.place else { return Err(watch.expired()) };
+        place.set_turn(self.turn.as_ref());
+        let result = place.granted_in(watch, self.turn.as_ref()).await;
+        let mut guard = result?;
+        if let Some(turn) = self.turn.take() {
+            guard.take_turn(turn);
+        }
+        Ok(guard)
+    }
+}
+
+impl Drop for First {
+    fn drop(&mut self) {
+        if let Some(turn) = self.turn.take() {
+            turn.end(self.place.take().filter(|place| place.is_placed()));
+        }
+    }
+}
