@@ -422,7 +422,7 @@ impl LeaseCell {
 
     /// Whether this is a copy in a forked process.
     pub(crate) fn is_forked(&self) -> bool {
-        self.fixed.process != std::process::id()
+        self.fixed.process != rt::process_id()
     }
 
     /// How long ago its present holder was granted it.

@@ -15,7 +15,7 @@ use fencelock_core::{
     Binding, ClockStep, Drift, LossReason, Moment, NotHeld, ProcessId, RenewalSchedule, Retain,
     StoreOffset, StoreTime,
 };
-use fencelock_store::{Clock, Reply, Store, StoreError, StoreErrorKind, StoreResult};
+use fencelock_store::{Clock, Reply, Store, StoreError, StoreErrorKind, StoreResult, rt};
 
 use crate::{
     Error, ErrorKind,
@@ -84,7 +84,7 @@ impl Context {
         // Two stores in memory look the same and are not.
         let address = || format!("{:p}", Arc::as_ptr(&store).cast::<()>());
         let identity = identity.map_or_else(address, str::to_owned);
-        let process = std::process::id();
+        let process = rt::process_id();
         Self {
             clock: store.clock(),
             store,
@@ -189,7 +189,7 @@ impl Context {
     }
 
     pub(crate) fn is_forked(&self) -> bool {
-        self.process != std::process::id()
+        self.process != rt::process_id()
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {

@@ -97,12 +97,12 @@ impl Connection {
             return Err(Failure::Busy);
         }
         let incarnation = Incarnation::new(&file.incarnation(path));
-        Ok(Self { sql, file, here, incarnation, log_frames, opened_by: std::process::id() })
+        Ok(Self { sql, file, here, incarnation, log_frames, opened_by: rt::process_id() })
     }
 
     /// Whether this process opened it, and the path still names the same file.
     pub(crate) fn is_usable(&self, path: &Path) -> bool {
-        self.opened_by == std::process::id() && path::is_still(path, self.file)
+        self.opened_by == rt::process_id() && path::is_still(path, self.file)
     }
 
     /// How many frames the log had after our last commit; told once, since others make it start

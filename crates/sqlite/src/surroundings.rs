@@ -7,6 +7,7 @@
 use std::{fmt, io, sync::Arc};
 
 use fencelock_core::ProcessId;
+use fencelock_store::rt;
 
 use crate::process::{self, Presence};
 
@@ -32,7 +33,7 @@ impl Surroundings {
         let processes = move |process: ProcessId| match own {
             // Whoever asks is alive, and asking `/proc` about oneself would cost each release of a
             // guard about 20 us. The id is compared again, since this may be a copy after a fork.
-            Some(own) if own == process && own.pid == std::process::id() => Presence::PerhapsAlive,
+            Some(own) if own == process && own.pid == rt::process_id() => Presence::PerhapsAlive,
             _ => process::presence(process),
         };
         Ok(Self {

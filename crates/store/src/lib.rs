@@ -4,7 +4,7 @@
 //! A store is done when it passes the suite (feature `conformance`): the suite *is* the
 //! definition. The rules themselves are in `fencelock-core`; this crate adds what they must not
 //! know: clocks, futures, errors, and whatever needs a runtime, all of which is in [`rt`].
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod capabilities;
@@ -17,6 +17,7 @@ mod memory;
 mod reply;
 pub mod rt;
 mod store;
+mod sys;
 mod wakeup;
 
 pub use fencelock_core as core;

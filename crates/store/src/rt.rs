@@ -162,6 +162,13 @@ impl Drop for Owned {
     }
 }
 
+/// The id of this process. In a child of a fork it is the child's, so that comparing it tells copies
+/// from what belongs here; far cheaper than the system call of [`std::process::id`] on Linux.
+#[must_use]
+pub fn process_id() -> u32 {
+    crate::sys::process_id()
+}
+
 /// A fresh token.
 ///
 /// Drawn from a generator of the ChaCha family that each thread seeds from the operating system,
@@ -190,7 +197,7 @@ fn with_generator<T>(draw: impl FnOnce(&mut StdRng) -> T) -> T {
         static GENERATOR: RefCell<Option<(u32, StdRng)>> = const { RefCell::new(None) };
     }
     GENERATOR.with_borrow_mut(|slot| {
-        let process = std::process::id();
+        let process = process_id();
         match slot {
             Some((owner, generator)) if *owner == process => draw(generator),
             _ => {
