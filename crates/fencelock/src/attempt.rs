@@ -56,10 +56,12 @@ pub(crate) async fn attempt(
             // It was closed while this call waited.
             context.check_open()?;
         }
-        let asked = armed.send(context.call_limit(limit)).await;
+        let now = context.clock.now();
+        let asked = armed.send(now, context.call_limit_from(now, limit)).await;
         match asked.result {
             Ok(reply) => {
-                return Ok(match armed.answered(reply, asked.sent)? {
+                let received = asked.received.unwrap_or_else(|| context.clock.now());
+                return Ok(match armed.answered(reply, asked.sent, received)? {
                     Tried::UsedUp(error) => Tried::Failed(error),
                     tried => tried,
                 });
@@ -134,7 +136,7 @@ impl Armed {
         self.placed
     }
 
-    pub(crate) async fn send(&mut self, by: Moment) -> Asked<Acquired> {
+    pub(crate) async fn send(&mut self, now: Moment, by: Moment) -> Asked<Acquired> {
         self.request.deadline = self.context.store_deadline(by);
         self.unlimited |= self.request.deadline.is_none();
         self.deadline = self.deadline.max(self.request.deadline);
@@ -142,7 +144,7 @@ impl Armed {
         // Counted before the request can leave: from here on it may be carried out.
         self.copies += 1;
         let context = &self.context;
-        let asked = context.ask(context.store.acquire(&self.request, by)).await;
+        let asked = context.ask_at(now, context.store.acquire(&self.request, by)).await;
         let certain = match &asked.result {
             Ok(_) => true,
             Err(error) => error.outcome() == Outcome::NotDone,
@@ -162,9 +164,10 @@ impl Armed {
         &mut self,
         reply: Reply<Acquired>,
         sent: Moment,
+        received: Moment,
     ) -> Result<Tried, Error> {
         let what = match reply.answer {
-            Acquired::Granted(grant) => return self.granted(&grant, sent),
+            Acquired::Granted(grant) => return self.granted(&grant, sent, received),
             Acquired::Busy(busy) => {
                 self.placed = false;
                 return Ok(Tried::Busy(busy));
@@ -196,11 +199,10 @@ impl Armed {
         Ok(Tried::UsedUp(self.error(ErrorKind::TooLate, what)))
     }
 
-    fn granted(&mut self, grant: &Grant, sent: Moment) -> Result<Tried, Error> {
+    fn granted(&mut self, grant: &Grant, sent: Moment, now: Moment) -> Result<Tried, Error> {
         // From here on there is a lease: until the guard has it, a drop gives it back.
         self.copies += 1;
         self.placed = false;
-        let now = self.context.clock.now();
         if self.is_too_late(grant.remaining, sent, now) {
             let what =
                 format!("it was granted, but answered after {:?}", now.saturating_since(sent));

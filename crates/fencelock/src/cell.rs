@@ -412,6 +412,11 @@ impl LeaseCell {
         }
     }
 
+    /// Whether it has come to its end, not looking at the clock: nothing changes it any more.
+    pub(crate) fn is_over(&self) -> bool {
+        decode(self.state.load(Ordering::Acquire)).is_final()
+    }
+
     /// Why it was lost, where it was.
     pub(crate) fn loss(&self) -> LossReason {
         match self.state() {

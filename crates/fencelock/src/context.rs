@@ -75,6 +75,8 @@ pub(crate) struct Context {
 /// An answer, or that there was none, and when the question was sent.
 pub(crate) struct Asked<A> {
     pub(crate) sent: Moment,
+    /// When the answer was there, where that had to be known.
+    pub(crate) received: Option<Moment>,
     pub(crate) result: Result<Reply<A>, StoreError>,
 }
 
@@ -106,23 +108,38 @@ impl Context {
 
     /// Sends a request and learns from its answer.
     pub(crate) async fn ask<A>(&self, call: impl Future<Output = StoreResult<A>>) -> Asked<A> {
-        // Before the request is handed over: all validity counts from here.
-        let sent = self.clock.now();
+        self.ask_at(self.clock.now(), call).await
+    }
+
+    /// The same, with a look at the clock that the caller has just taken.
+    pub(crate) async fn ask_at<A>(
+        &self,
+        sent: Moment,
+        call: impl Future<Output = StoreResult<A>>,
+    ) -> Asked<A> {
+        // `sent` is before the request is handed over: all validity counts from there.
         let result = call.await;
-        let received = self.clock.now();
+        let mut received = None;
         match &result {
             Ok(reply) => {
-                self.reached.store(true, Ordering::Relaxed);
+                self.note_reached();
                 if let Some(at) = reply.at {
-                    self.learn_offset(at, sent, received);
+                    let now = self.clock.now();
+                    self.learn_offset(at, sent, now);
+                    received = Some(now);
                 }
             }
-            Err(error) if error.kind() == StoreErrorKind::Denied => {
-                self.reached.store(true, Ordering::Relaxed);
-            }
+            Err(error) if error.kind() == StoreErrorKind::Denied => self.note_reached(),
             Err(_) => {}
         }
-        Asked { sent, result }
+        Asked { sent, received, result }
+    }
+
+    fn note_reached(&self) {
+        // The first answer is rare, and a write would take the line from the caches of others.
+        if !self.was_reached() {
+            self.reached.store(true, Ordering::Relaxed);
+        }
     }
 
     fn learn_offset(&self, at: StoreTime, sent: Moment, received: Moment) {
@@ -155,7 +172,12 @@ impl Context {
 
     /// The end of a call that starts now and has to end at `limit` anyway.
     pub(crate) fn call_limit(&self, limit: Moment) -> Moment {
-        self.clock.now().saturating_add(self.settings.request_timeout).min(limit)
+        self.call_limit_from(self.clock.now(), limit)
+    }
+
+    /// The same, with a look at the clock that the caller has just taken.
+    pub(crate) fn call_limit_from(&self, now: Moment, limit: Moment) -> Moment {
+        now.saturating_add(self.settings.request_timeout).min(limit)
     }
 
     pub(crate) fn schedule(&self) -> RenewalSchedule {

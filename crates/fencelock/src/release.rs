@@ -5,7 +5,13 @@ use std::{sync::Arc, time::Duration};
 use fencelock_core::{LossReason, ReleaseRequest};
 use fencelock_store::{Outcome, rt};
 
-use crate::{Guard, cell::Ending, context::Context, keeper::Job, line};
+use crate::{
+    Guard,
+    cell::{Ending, LeaseCell},
+    context::Context,
+    keeper::Job,
+    line,
+};
 
 /// What a release found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +62,7 @@ pub(crate) async fn release(mut guard: Guard) -> Released {
             _ => {}
         }
     }
-    let mut unfinished = Unfinished { context, job: Some(Job::of_lease(cell)) };
+    let mut unfinished = Unfinished { context, cell, is_over: false };
     let request = cell.release_request();
     let released = {
         let sending = send(context, &request);
@@ -73,7 +79,7 @@ pub(crate) async fn release(mut guard: Guard) -> Released {
     // Where released tokens are forgotten, a late copy of the acquire would be granted again.
     let stray = cell.fixed.stray.is_some() && !context.remembers_tokens();
     if (released != Released::Unknown && !stray) || context.is_closed() {
-        unfinished.job = None;
+        unfinished.is_over = true;
     }
     match (released, lost) {
         // It was lost before: that the store still had it changes nothing for the holder.
@@ -85,12 +91,13 @@ pub(crate) async fn release(mut guard: Guard) -> Released {
 
 /// Sends a release until it is answered, for at most two seconds.
 pub(crate) async fn send(context: &Context, request: &ReleaseRequest) -> Released {
-    let end = context.clock.now().saturating_add(RELEASE_LIMIT);
+    let mut now = context.clock.now();
+    let end = now.saturating_add(RELEASE_LIMIT);
     let mut unsure = false;
     let mut pause = FIRST_PAUSE;
     loop {
-        let by = context.call_limit(end);
-        let asked = context.ask(context.store.release(request, by)).await;
+        let by = context.call_limit_from(now, end);
+        let asked = context.ask_at(now, context.store.release(request, by)).await;
         let error = match asked.result {
             Ok(reply) => return answer(context, reply.answer, unsure),
             Err(error) => error,
@@ -105,6 +112,7 @@ pub(crate) async fn send(context: &Context, request: &ReleaseRequest) -> Release
             return Released::Unknown;
         }
         context.clock.sleep_until(next).await;
+        now = context.clock.now();
         pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
     }
 }
@@ -112,10 +120,11 @@ pub(crate) async fn send(context: &Context, request: &ReleaseRequest) -> Release
 /// What an answer means, when an earlier copy of the request may have been carried out: then
 /// "taken", and "expired" where the store does not remember released tokens, may be its own trace.
 fn answer(context: &Context, answer: fencelock_core::Released, unsure: bool) -> Released {
-    let remembers = context.remembers_tokens();
     match answer {
         fencelock_core::Released::Held => Released::Held,
-        fencelock_core::Released::Expired if unsure && !remembers => Released::Unknown,
+        fencelock_core::Released::Expired if unsure && !context.remembers_tokens() => {
+            Released::Unknown
+        }
         fencelock_core::Released::Expired => Released::Expired,
         fencelock_core::Released::Taken if unsure => Released::Unknown,
         fencelock_core::Released::Taken => Released::Taken,
@@ -126,20 +135,22 @@ fn answer(context: &Context, answer: fencelock_core::Released, unsure: bool) -> 
 /// Hands the release to the keeper, when the caller's future is dropped before it is answered.
 struct Unfinished<'a> {
     context: &'a Arc<Context>,
-    job: Option<Job>,
+    cell: &'a LeaseCell,
+    is_over: bool,
 }
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        if let Some(job) = self.job.take() {
-            self.context.keeper.push(job);
+        if !self.is_over {
+            self.context.keeper.push(Job::of_lease(self.cell));
         }
     }
 }
 
 /// The release of a guard that was dropped: the keeper's work, unless the lease goes on here.
 pub(crate) fn release_in_background(guard: &mut Guard) {
-    if guard.cell().is_forked() || line::pass_on(guard) {
+    // Nearly always: it was released. Whoever ended a lease has taken it from the keeper, too.
+    if guard.cell().is_over() || guard.cell().is_forked() || line::pass_on(guard) {
         return;
     }
     let (context, cell) = (guard.context(), guard.cell());

@@ -225,12 +225,13 @@ impl Place {
         }
         armed.hear_with(ear.clone());
         let tried_at = context.clock.now();
-        let asked = armed.send(context.call_limit(watch.limit())).await;
+        let asked = armed.send(tried_at, context.call_limit_from(tried_at, watch.limit())).await;
         let sent = asked.sent;
         let tried = match asked.result {
             Ok(reply) => {
-                self.round_trip = context.clock.now().saturating_since(sent);
-                armed.answered(reply, sent)?
+                let received = asked.received.unwrap_or_else(|| context.clock.now());
+                self.round_trip = received.saturating_since(sent);
+                armed.answered(reply, sent, received)?
             }
             Err(error) => Tried::Failed(armed.failed(error)?),
         };
