@@ -16,12 +16,12 @@
 //! RESP3 is spoken because only there the client library says, before the next request, that a
 //! connection has ended: that request goes out on a fresh one and nobody hears of it.
 
+mod courier;
 mod lane;
 mod link;
 
 use std::{
     fmt,
-    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -33,8 +33,11 @@ use fencelock_core::Moment;
 use fencelock_store::{Clock, Outcome, StoreError, StoreErrorKind, rt};
 use redis::Value;
 
-use self::lane::Lane;
-pub(crate) use self::{lane::Flight, link::Greeting};
+use self::lane::{Departed, Lane};
+pub(crate) use self::{
+    lane::{Arrived, Flight},
+    link::Greeting,
+};
 use crate::{
     error::{self, Failure},
     script::{Allowed, Form, Question},
@@ -150,7 +153,7 @@ impl Connections {
     /// Asks one question within its time.
     pub(crate) async fn answer(
         &self,
-        question: &Question,
+        question: &mut Question,
         clock: &Clock,
         by: Moment,
     ) -> Result<Answer, StoreError> {
@@ -160,15 +163,25 @@ impl Connections {
             return Err(error::overdue(self.at(), false));
         }
         let flight = Flight::new(self.lane()?, &self.target);
-        // A read of the clock can cost as much as all the rest here: the common case has one, not
-        // two as in `Clock::until`.
-        // Pinned here, the future is not moved into a timer.
-        let asked = pin!(question.ask(&flight));
-        let result = match left <= Self::ONE_TIMER {
-            true => rt::timeout(left, asked).await,
-            false => Box::pin(clock.until(by, asked)).await,
-        };
-        match result {
+        let mut first = None;
+        // The common case: one request, one answer that says something, one look at the clock, not
+        // two as in `Clock::until`. Everything else is on the heap, so that this does not carry its
+        // size about.
+        if left <= Self::ONE_TIMER
+            && let Some(departed) = flight.depart_at_once(question)?
+        {
+            let Departed { link, request, by_text } = departed;
+            let Some(carried) = rt::timeout(left, link.send(request)).await else {
+                return Err(flight.overdue(clock.now()));
+            };
+            question.take_back(carried.request, by_text);
+            match flight.answer_at_once(&link, question, by_text, carried.reply) {
+                Ok(answer) => return Ok(answer),
+                Err(reply) => first = Some(Arrived { link, by_text, reply }),
+            }
+        }
+        let asked = question.ask(&flight, first);
+        match Box::pin(clock.until(by, asked)).await {
             Some(result) => result.map_err(StoreError::from),
             None => Err(flight.overdue(clock.now())),
         }
@@ -207,18 +220,26 @@ impl fmt::Debug for Connections {
     }
 }
 
-/// Sends one request as often as its nature allows.
+/// Sends one request as often as its nature allows; what became of the first copy may be known
+/// already.
 ///
 /// # Errors
 /// Whatever the server answers is an answer here, errors too.
 pub(crate) async fn ask(
     flight: &Flight<'_>,
-    question: &Question,
+    question: &mut Question,
     form: Form,
+    mut first: Option<Arrived>,
 ) -> Result<Answer, Failure> {
     let mut resent = false;
     loop {
-        match flight.send(question, form).await {
+        let sent = match first.take() {
+            Some(Arrived { link, by_text, reply }) => {
+                flight.arrive(&link, question, by_text, reply).await
+            }
+            None => flight.send(question, form).await,
+        };
+        match sent {
             Ok(Ok(answer)) => return Ok(Answer { resent, ..answer }),
             // Once: a connection that breaks twice within one call is more than bad luck.
             Ok(Err(_)) if question.again == Again::Harmless && !resent => resent = true,

@@ -39,8 +39,8 @@ pub(crate) async fn scan(
         let mut command = Cmd::with_capacity(6, pattern.len() + 64);
         command.arg("SCAN").arg(&cursor[..]).arg("MATCH").arg(&pattern[..]);
         command.arg("COUNT").arg(limit);
-        let question = Question::command(command, Again::Harmless, Order::Any);
-        let answer = wire.ask(&question, by).await?;
+        let mut question = Question::command(command, Again::Harmless, Order::Any);
+        let answer = wire.ask(&mut question, by).await?;
         let (next, keys) = read(&answer.value).map_err(|odd| wire.odd(odd))?;
         names.extend(keys.iter().filter_map(|key| wire.keys.name(key)));
         let is_last = next == "0";

@@ -7,7 +7,7 @@
 //! and `EVALSHA` is remembered.
 
 use std::{
-    borrow::Cow,
+    mem,
     sync::atomic::{AtomicU8, AtomicU64, Ordering},
 };
 
@@ -15,7 +15,7 @@ use fencelock_store::{Outcome, StoreErrorKind};
 use redis::{Arg, Cmd, Value};
 
 use crate::{
-    connection::{Again, Answer, Flight, Order, ask},
+    connection::{Again, Answer, Arrived, Flight, Order, ask},
     error::{self, Failure},
 };
 
@@ -135,8 +135,9 @@ impl Question {
         self
     }
 
-    /// The command for a connection, and whether it names its script by the text.
-    pub(crate) fn on(&self, known: &Known, allowed: &Allowed, form: Form) -> (Cow<'_, Cmd>, bool) {
+    /// The command for a connection, to be [given back](Self::take_back), and whether it names its
+    /// script by the text.
+    pub(crate) fn on(&mut self, known: &Known, allowed: &Allowed, form: Form) -> (Cmd, bool) {
         let by_text = |script| match form {
             Form::Text => true,
             Form::Hash => false,
@@ -147,8 +148,15 @@ impl Question {
             },
         };
         match self.script {
-            Some(script) if by_text(script) => (Cow::Owned(self.by_text(script)), true),
-            _ => (Cow::Borrowed(&self.request), false),
+            Some(script) if by_text(script) => (self.by_text(script), true),
+            _ => (mem::take(&mut self.request), false),
+        }
+    }
+
+    /// Takes a command back, so that it can go out again.
+    pub(crate) fn take_back(&mut self, request: Cmd, by_text: bool) {
+        if !by_text {
+            self.request = request;
         }
     }
 
@@ -163,9 +171,14 @@ impl Question {
         }
     }
 
-    /// Asks it. An answer is never an error of the server.
-    pub(crate) async fn ask(&self, flight: &Flight<'_>) -> Result<Answer, Failure> {
-        let mut answer = ask(flight, self, Form::Usual).await?;
+    /// Asks it; what became of the first copy may be known already. An answer is never an error of
+    /// the server.
+    pub(crate) async fn ask(
+        &mut self,
+        flight: &Flight<'_>,
+        first: Option<Arrived>,
+    ) -> Result<Answer, Failure> {
+        let mut answer = ask(flight, self, Form::Usual, first).await?;
         if let Some(form) = self.other_form(&answer, flight.allowed()) {
             let first = answer;
             // Whatever becomes of this copy: one before it may have been carried out.
@@ -174,7 +187,7 @@ impl Question {
                 false => failure,
             };
             // On the heap: it is rare, and as large as the first.
-            answer = Box::pin(ask(flight, self, form)).await.map_err(after)?;
+            answer = Box::pin(ask(flight, self, form, None)).await.map_err(after)?;
             answer.resent |= first.resent;
             match (form, &answer.value) {
                 // Whatever else is wrong: that command exists.

@@ -63,8 +63,12 @@ impl Wire {
     }
 
     /// Asks the server.
-    pub(crate) async fn ask(&self, question: &Question, by: Moment) -> Result<Answer, StoreError> {
-        self.connections.answer(question, &self.clock, by).await
+    pub(crate) fn ask(
+        &self,
+        question: &mut Question,
+        by: Moment,
+    ) -> impl Future<Output = Result<Answer, StoreError>> + Send {
+        self.connections.answer(question, &self.clock, by)
     }
 
     /// Renews a batch in steps of a bearable number of keys.

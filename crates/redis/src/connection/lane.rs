@@ -1,7 +1,6 @@
 //! The connection of one runtime: the queue before it, the task that makes it, and one call on it.
 
 use std::{
-    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -11,7 +10,7 @@ use std::{
 
 use fencelock_core::Moment;
 use fencelock_store::{Outcome, StoreError, rt};
-use redis::Value;
+use redis::{Cmd, Value};
 
 use super::{
     Answer, Order, Target,
@@ -186,6 +185,20 @@ impl std::fmt::Debug for Target {
     }
 }
 
+/// A request that is about to be sent.
+pub(super) struct Departed {
+    pub(super) link: Arc<Link>,
+    pub(super) request: Cmd,
+    pub(super) by_text: bool,
+}
+
+/// What came back for a request that was sent.
+pub(crate) struct Arrived {
+    pub(super) link: Arc<Link>,
+    pub(super) by_text: bool,
+    pub(super) reply: Result<Value, redis::RedisError>,
+}
+
 /// What the server answered, or how the connection failed.
 type Sent = Result<Answer, Failure>;
 
@@ -215,23 +228,64 @@ impl<'a> Flight<'a> {
     ///
     /// # Errors
     /// The outer one: it was not sent. The inner one: the connection broke after that, or may have.
-    pub(super) async fn send(&self, question: &Question, form: Form) -> Result<Sent, Failure> {
-        // The common case: a connection is there, and nobody waits for one.
-        if self.lane.waiting.load(Ordering::Acquire) == 0
-            && let Some(link) = self.usable(question.order)
-        {
-            self.check(&link)?;
-            self.depart(&link);
-            let (request, by_text) = question.on(link.known(), self.allowed(), form);
-            let reply = link.send(&request).await;
-            return self.arrive(&link, question, by_text, reply).await;
+    pub(super) async fn send(&self, question: &mut Question, form: Form) -> Result<Sent, Failure> {
+        match self.depart_in(question, form)? {
+            Some(Departed { link, request, by_text }) => {
+                let carried = link.send(request).await;
+                question.take_back(carried.request, by_text);
+                self.arrive(&link, question, by_text, carried.reply).await
+            }
+            None => Box::pin(self.send_in_turn(question, form)).await,
         }
-        // On the heap, so that the common case does not carry its size about.
-        Box::pin(self.send_in_turn(question, form)).await
+    }
+
+    /// The common case: a connection is there, and nobody waits for one. Nothing where it is not so.
+    ///
+    /// # Errors
+    /// The connection is known to lead to a server that is too old.
+    pub(super) fn depart_at_once(
+        &self,
+        question: &mut Question,
+    ) -> Result<Option<Departed>, Failure> {
+        self.depart_in(question, Form::Usual)
+    }
+
+    fn depart_in(&self, question: &mut Question, form: Form) -> Result<Option<Departed>, Failure> {
+        if self.lane.waiting.load(Ordering::Acquire) != 0 {
+            return Ok(None);
+        }
+        let Some(link) = self.usable(question.order) else { return Ok(None) };
+        self.check(&link)?;
+        self.depart(&link);
+        let (request, by_text) = question.on(link.known(), self.allowed(), form);
+        Ok(Some(Departed { link, request, by_text }))
+    }
+
+    /// The answer in a reply, where it has one and nothing else is to be done.
+    ///
+    /// # Errors
+    /// The reply, where it is not so.
+    pub(super) fn answer_at_once(
+        &self,
+        link: &Link,
+        question: &Question,
+        by_text: bool,
+        reply: Result<Value, redis::RedisError>,
+    ) -> Result<Answer, Result<Value, redis::RedisError>> {
+        match (reply, link.known_greeting()) {
+            (Ok(value), Some(greeting))
+                if !matches!(value, Value::ServerError(_)) && greeting.is_new_enough() =>
+            {
+                link.heard();
+                question.learn(link.known(), by_text, &value);
+                Ok(Answer { value, greeting: greeting.clone(), resent: false, by_text })
+            }
+            (reply, _) => Err(reply),
+        }
     }
 
     /// The same where a connection must be made, or somebody waits for one.
-    async fn send_in_turn(&self, question: &Question, form: Form) -> Result<Sent, Failure> {
+    async fn send_in_turn(&self, question: &mut Question, form: Form) -> Result<Sent, Failure> {
         let waiting = Waiting::new(&self.lane.waiting);
         let turn = self.lane.queue.lock().await;
         let link = match self.usable(question.order) {
@@ -241,15 +295,16 @@ impl<'a> Flight<'a> {
         self.check(&link)?;
         self.depart(&link);
         let (request, by_text) = question.on(link.known(), self.allowed(), form);
-        let mut reply = pin!(link.send(&request));
+        let mut carrying = link.send(request);
         // Into the connection before the next in the queue may.
-        let early = once(&mut reply).await;
+        let early = once(&mut carrying).await;
         drop((turn, waiting));
-        let reply = match early {
-            Some(reply) => reply,
-            None => reply.await,
+        let carried = match early {
+            Some(carried) => carried,
+            None => carrying.await,
         };
-        self.arrive(&link, question, by_text, reply).await
+        question.take_back(carried.request, by_text);
+        self.arrive(&link, question, by_text, carried.reply).await
     }
 
     fn usable(&self, order: Order) -> Option<Arc<Link>> {
@@ -272,7 +327,7 @@ impl<'a> Flight<'a> {
         progress.link = Some(Arc::clone(link));
     }
 
-    async fn arrive(
+    pub(super) async fn arrive(
         &self,
         link: &Arc<Link>,
         question: &Question,

@@ -13,18 +13,23 @@ use std::{
 
 use fencelock_core::{Incarnation, Moment};
 use fencelock_store::{StoreErrorKind, rt};
-use redis::{Cmd, RedisError, Value, aio::MultiplexedConnection};
+use redis::{Cmd, Value, aio::MultiplexedConnection};
 
-use super::Target;
+use super::{
+    Target,
+    courier::{Carrying, Couriers},
+};
 use crate::{
     error::{self, Failure},
     script::Known,
 };
 
-/// A connection. The task that drives it ends with the last clone of `connection`.
+/// A connection. The task that drives it ends with the last clone of `connection`, those of the
+/// couriers among them.
 #[derive(Debug)]
 pub(super) struct Link {
     connection: MultiplexedConnection,
+    couriers: Couriers,
     ended: Arc<AtomicBool>,
     /// Since when a request has gone unanswered, on the store's clock; 0 when none has.
     silent_since: AtomicU64,
@@ -77,6 +82,7 @@ impl Link {
         let connection = connection.map_err(|error| error::from_connect(&error, &target.at))?;
         Ok(Arc::new(Self {
             connection,
+            couriers: Couriers::default(),
             ended,
             silent_since: AtomicU64::new(0),
             greeting: OnceLock::new(),
@@ -90,7 +96,7 @@ impl Link {
     pub(super) async fn greet(&self) {
         let mut info = Cmd::with_capacity(2, 16);
         info.arg("INFO").arg("server");
-        let reply = self.send(&info).await;
+        let reply = self.send(info).await.reply;
         // A server that does not say is taken as it is.
         let greeting = reply.ok().and_then(|value| read_greeting(&value)).unwrap_or_default();
         let _ = self.greeting.set(greeting);
@@ -123,8 +129,8 @@ impl Link {
     }
 
     /// Sends a request. The first poll puts it into the connection.
-    pub(super) async fn send(&self, request: &Cmd) -> Result<Value, RedisError> {
-        self.connection.clone().send_packed_command(request).await
+    pub(super) fn send(&self, request: Cmd) -> Carrying<'_> {
+        self.couriers.carry(&self.connection, request)
     }
 
     /// The scripts that the server knows.
@@ -208,6 +214,11 @@ impl Greeting {
     /// `SET NX GET` and `PEXPIRE GT` exist together since this one.
     const LEAST_REDIS: u32 = 7;
     const LEAST_VALKEY: u32 = 8;
+
+    /// Whether the server can be used.
+    pub(super) fn is_new_enough(&self) -> bool {
+        self.too_old.is_none()
+    }
 
     /// The error that a server too old is answered with.
     pub(super) fn refusal(&self, at: &str) -> Option<Failure> {

@@ -40,7 +40,7 @@ pub(crate) async fn acquire(
         question.arg(&fence_digits(request.proposed));
         question.arg(ahead_us().as_bytes());
     }
-    let answer = wire.ask(&question, by).await?;
+    let answer = wire.ask(&mut question, by).await?;
     super::read(wire, answer, |letter, fields, at| decode(request, letter, fields, at))
 }
 

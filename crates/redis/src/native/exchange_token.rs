@@ -32,7 +32,7 @@ pub(crate) async fn exchange_token(
     question.arg(&deadline_digits(request.deadline));
     question.arg(&fence_digits(request.floor));
     question.arg(ahead_us().as_bytes());
-    let answer = wire.ask(&question, by).await?;
+    let answer = wire.ask(&mut question, by).await?;
     super::read(wire, answer, |letter, mut fields, at| match letter {
         b'g' => {
             let fence = fields.fencing_token()?.ok_or(Odd("a grant without a fencing token"))?;

@@ -24,7 +24,7 @@ pub(crate) async fn force_release(
     let names = std::iter::once(&request.name);
     let mut question = wire.script_on(&SCRIPT, names, 1, 16).again(Again::Never);
     question.arg(retain_ms(request.retain).as_bytes());
-    let answer = wire.ask(&question, by).await?;
+    let answer = wire.ask(&mut question, by).await?;
     super::read(wire, answer, |letter, fields, at| match letter {
         b'r' => Ok(Forced::Removed(holder(fields, at)?)),
         b'w' => Ok(Forced::WasFree),

@@ -26,7 +26,7 @@ pub(crate) async fn heal(wire: &Wire, request: &HealRequest, by: Moment) -> Stor
     question.arg(&deadline_digits(request.deadline));
     question.arg(&fence_digits(request.fencing_token));
     question.arg(ahead_us().as_bytes());
-    let answer = wire.ask(&question, by).await?;
+    let answer = wire.ask(&mut question, by).await?;
     super::read(wire, answer, |letter, mut fields, at| match letter {
         b'k' => Ok(Healed::Healed),
         b'b' => {

@@ -33,8 +33,8 @@ pub(crate) async fn look(
     names: &[LockName],
     by: Moment,
 ) -> StoreResult<Vec<Inspection>> {
-    let question = wire.script_on(&SCRIPT, names.iter(), 0, 0);
-    let answer = wire.ask(&question, by).await?;
+    let mut question = wire.script_on(&SCRIPT, names.iter(), 0, 0);
+    let answer = wire.ask(&mut question, by).await?;
     super::read_list(wire, answer, names.len(), decode)
 }
 

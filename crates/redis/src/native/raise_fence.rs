@@ -24,7 +24,7 @@ pub(crate) async fn raise_fence(
     question.arg(&request.token.to_hex());
     question.arg(&fence_digits(Some(request.fencing_token)));
     question.arg(ahead_us().as_bytes());
-    let answer = wire.ask(&question, by).await?;
+    let answer = wire.ask(&mut question, by).await?;
     super::read(wire, answer, |letter, mut fields, _| match letter {
         b'k' => Ok(Raised::Raised),
         b'h' => fields.fencing_token()?.map(Raised::Behind).ok_or(Odd("no fencing token")),

@@ -26,7 +26,7 @@ pub(crate) async fn release(
         0 => question.arg(b"0"),
         retain => question.arg((retain + ROUNDING_MS).to_string().as_bytes()),
     };
-    let answer = wire.ask(&question, by).await?;
+    let answer = wire.ask(&mut question, by).await?;
     let resent = answer.resent;
     let reply = super::read(wire, answer, |letter, _, _| decode(letter))?;
     wire.settle_release(reply, resent)

@@ -32,7 +32,7 @@ async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec
         question.arg(&ttl_digits(request.ttl));
         question.arg(retain_ms(request.retain).as_bytes());
     }
-    let answer = wire.ask(&question, by).await?;
+    let answer = wire.ask(&mut question, by).await?;
     let mut refused = None;
     let reply = super::read_list(wire, answer, part.len(), |letter, fields, at| {
         decode(letter, fields, at, &mut refused)

@@ -23,7 +23,7 @@ pub(crate) async fn shorten(
     question.arg(&request.token.to_hex());
     question.arg(&ttl_digits(request.ttl));
     question.arg(retain_ms(request.retain).as_bytes());
-    let answer = wire.ask(&question, by).await?;
+    let answer = wire.ask(&mut question, by).await?;
     super::read(wire, answer, |letter, mut fields, at| match letter {
         b'k' => Ok(Shortened::Shortened { remaining: fields.lease()?.remaining(at) }),
         b'n' => Ok(Shortened::NotHeld(fields.not_held()?)),

@@ -42,7 +42,7 @@ async fn several(wire: &Wire, request: &AcquireRequest, by: Moment) -> StoreResu
     let mut question = wire.script(&SCRIPT, &request.names, 2, 64);
     question.arg(&request.token.to_hex());
     question.arg(request.ttl.as_millis().to_string().as_bytes());
-    let answer = wire.ask(&question, by).await?;
+    let answer = wire.ask(&mut question, by).await?;
     super::read(wire, &answer, |value| decode(request, value))
 }
 
@@ -74,8 +74,8 @@ async fn one(wire: &Wire, request: &AcquireRequest, by: Moment) -> StoreResult<A
     let mut command = Cmd::with_capacity(7, name.as_bytes().len() + OVERHEAD_BYTES);
     command.arg("SET").arg(name.as_bytes()).arg(&token[..]).arg("NX").arg("PX");
     command.arg(request.ttl.as_millis()).arg("GET");
-    let question = Question::command(command, Again::Harmless, Order::Any);
-    let answer = match wire.ask(&question, by).await {
+    let mut question = Question::command(command, Again::Harmless, Order::Any);
+    let answer = match wire.ask(&mut question, by).await {
         // A value of another type is an answer, not a failure.
         Err(error) if error.kind() == StoreErrorKind::Protocol => {
             return Box::pin(of_another_type(wire, request, by, error)).await;

@@ -32,7 +32,7 @@ pub(crate) async fn exchange_token(
     question.arg(&request.from.to_hex());
     question.arg(&request.to.to_hex());
     question.arg(request.ttl.as_millis().to_string().as_bytes());
-    let answer = wire.ask(&question, by).await?;
+    let answer = wire.ask(&mut question, by).await?;
     if let Ok((b'n', [why])) = lettered(&answer.value)
         && let Some(refused) = bytes(why).ok().and_then(|why| passed_on(wire, why))
     {

@@ -22,8 +22,8 @@ pub(crate) async fn force_release(
 ) -> StoreResult<Forced> {
     // Never twice: the second copy could hit the next holder.
     let names = std::iter::once(&request.name);
-    let question = wire.script_on(&SCRIPT, names, 0, 0).again(Again::Never);
-    let answer = wire.ask(&question, by).await?;
+    let mut question = wire.script_on(&SCRIPT, names, 0, 0).again(Again::Never);
+    let answer = wire.ask(&mut question, by).await?;
     super::read(wire, &answer, |value| match seen(list(value)?)? {
         Inspection::Held(holder) => Ok(Forced::Removed(holder)),
         Inspection::Free { .. } => Ok(Forced::WasFree),

@@ -24,7 +24,7 @@ pub(crate) async fn heal(wire: &Wire, request: &HealRequest, by: Moment) -> Stor
     let mut question = wire.script(&SCRIPT, &request.names, 2, 64);
     question.arg(&request.token.to_hex());
     question.arg(request.ttl.as_millis().to_string().as_bytes());
-    let answer = wire.ask(&question, by).await?;
+    let answer = wire.ask(&mut question, by).await?;
     super::read(wire, &answer, |value| match lettered(value)? {
         (b'k', []) => Ok(Healed::Healed),
         (b'b', rest) => Ok(Healed::Busy(busy(rest, &request.names)?)),

@@ -23,7 +23,7 @@ pub(crate) async fn release(
 ) -> StoreResult<Released> {
     let mut question = wire.script(&SCRIPT, &request.names, 1, 48).order(Order::Behind);
     question.arg(&request.token.to_hex());
-    let answer = wire.ask(&question, by).await?;
+    let answer = wire.ask(&mut question, by).await?;
     let reply = super::read(wire, &answer, decode)?;
     wire.settle_release(reply, answer.resent)
 }

@@ -32,7 +32,7 @@ async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec
         question.arg(&request.token.to_hex());
         question.arg(request.ttl.as_millis().to_string().as_bytes());
     }
-    let answer = wire.ask(&question, by).await?;
+    let answer = wire.ask(&mut question, by).await?;
     let mut refused = None;
     let reply = super::read(wire, &answer, |value| {
         let replies = list(value)?;

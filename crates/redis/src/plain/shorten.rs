@@ -23,7 +23,7 @@ pub(crate) async fn shorten(
     let mut question = wire.script(&SCRIPT, &request.names, 2, 64);
     question.arg(&request.token.to_hex());
     question.arg(request.ttl.as_millis().to_string().as_bytes());
-    let answer = wire.ask(&question, by).await?;
+    let answer = wire.ask(&mut question, by).await?;
     if let Some(refused) = bytes(&answer.value).ok().and_then(|why| passed_on(wire, why)) {
         return Err(refused);
     }
