@@ -44,7 +44,6 @@ impl FencingToken {
         Self::new(self.as_u64().checked_add(u64::from(count))?).ok()
     }
 
-    /// PLUS
     /// The one after this, or nothing at the end of the range.
     #[must_use]
     pub fn next(self) -> Option<Self> {

@@ -131,11 +131,15 @@ impl Rules {
             if other == index {
                 continue;
             }
-            lines.remove(other, token);
+            let mut left = lines.remove(other, token);
             if let Some(record) = slot.as_mut().filter(|r| r.is_reserved_for(token, now)) {
                 // Free, and last used by nobody: the set will ask with the same token again.
                 record.state = RecordState::Free;
                 record.token = Some(Token::from_bytes([0; Token::BYTES]));
+                left = true;
+            }
+            if left {
+                // It may have been the first in line of a name whose lease is over.
                 self.pass_on(slot, lines, other, None, now);
             }
         }
