@@ -47,7 +47,7 @@ fn bare<A>(reply: Reply<A>, strip: impl FnOnce(&mut A)) -> Reply<A> {
 }
 
 fn strip_holder(holder: &mut Holder) {
-    holder.fencing_token = None;
+    (holder.fencing_token, holder.last_fence) = (None, None);
     holder.metadata = Metadata::default();
 }
 
@@ -88,7 +88,11 @@ impl Store for Bare {
         Box::pin(async move {
             let number = request.floor.or(request.proposed).is_some();
             self.prepare(&request.names, number, request.deadline.is_some())?;
-            let reply = self.0.acquire(request, by).await?;
+            // What is for people and for comfort has no effect.
+            let mut request = request.clone();
+            (request.place, request.listener, request.reserve) = (None, None, 0);
+            (request.barging, request.unattended) = (false, false);
+            let reply = self.0.acquire(&request, by).await?;
             Ok(bare(reply, |answer| match answer {
                 Acquired::Granted(grant) => grant.fence = Fence::None,
                 Acquired::Busy(busy) => strip_holder(&mut busy.holder),
@@ -103,10 +107,18 @@ impl Store for Bare {
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Vec<Renewed>>> {
         Box::pin(async move {
-            for request in batch {
+            let mut batch = batch.to_vec();
+            for request in &mut batch {
                 self.prepare(&request.names, false, false)?;
+                (request.listener, request.reserve, request.unattended) = (None, 0, false);
             }
-            Ok(bare(self.0.renew(batch, by).await?, |_| {}))
+            Ok(bare(self.0.renew(&batch, by).await?, |answers| {
+                for answer in answers {
+                    if let Renewed::Extended { last_fence, .. } = answer {
+                        *last_fence = None;
+                    }
+                }
+            }))
         })
     }
 

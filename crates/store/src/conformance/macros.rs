@@ -169,8 +169,79 @@ macro_rules! conformance_suite {
                 a_closed_client_says_so_to_each_verb
                 a_store_says_what_it_is
             }
+            line {
+                places_are_served_in_the_order_of_their_arrival
+                asking_again_keeps_the_place_and_never_doubles_it
+                a_try_leaves_no_place_and_hears_how_many_wait
+                a_withdrawn_place_is_gone_and_the_next_moves_up
+                a_handed_lease_runs_for_its_claim_and_a_renewal_makes_it_the_ttl
+                a_claim_is_never_longer_than_the_ttl
+                asking_after_the_hand_over_is_answered_with_the_same_grant_and_prolongs_nothing
+                a_name_that_is_free_goes_to_the_first_in_line_and_not_to_a_newcomer
+                an_ended_lease_goes_to_the_first_in_line_whoever_asks
+                the_release_of_an_ended_lease_passes_it_on
+                the_first_in_line_takes_an_ended_lease_for_its_whole_ttl
+                a_claim_that_ran_out_goes_to_the_next_and_its_waiter_is_refused
+                a_barging_newcomer_takes_a_free_name_before_the_line
+                a_barging_place_is_not_handed_the_lease_but_finds_it_free
+                a_place_whose_waiter_was_not_heard_of_is_passed_over
+                a_place_lasts_as_long_as_its_waiter_asks
+                a_forced_release_passes_the_lease_on
+                a_retired_token_gets_no_place
+                a_request_for_a_place_after_its_deadline_is_refused
+                the_floor_of_a_place_counts_at_the_hand_over
+                a_floor_too_far_ahead_gets_no_place
+                the_new_holder_is_shown_as_the_waiter_described_itself_last
+                a_line_outlives_a_record_of_which_nothing_is_retained
+                an_exchange_keeps_the_line
+                whoever_has_no_part_in_a_lease_leaves_its_line_alone
+                of_many_waiters_at_once_each_is_served_once
+                a_renewal_of_many_says_how_many_wait_for_each
+            }
+            sets_wait {
+                a_set_waits_at_its_first_busy_name_and_holds_nothing
+                at_its_turn_the_name_is_kept_for_the_set_and_then_all_are_granted
+                a_set_moves_on_to_its_next_busy_name_and_passes_on_what_was_kept
+                a_set_that_moves_on_leaves_a_free_name_to_those_behind_it
+                a_set_that_moves_on_leaves_a_name_free_that_nobody_else_waits_for
+                what_is_kept_for_a_set_that_does_not_come_goes_to_the_next
+                a_set_whose_turn_ran_out_unseen_is_refused
+                a_set_that_gives_up_passes_on_what_was_kept_for_it
+                a_try_for_a_set_at_its_turn_keeps_the_turn
+                a_waiting_set_is_told_its_turn_and_not_that_it_holds
+            }
+            ranges {
+                a_grant_has_as_many_fencing_tokens_more_as_it_asked_for
+                the_same_acquire_again_tells_the_same_range
+                a_renewal_widens_the_range_without_a_gap
+                a_grant_without_a_range_can_have_one_later
+                a_range_has_a_largest_length
+                a_hand_over_has_the_range_of_its_place
+                an_exchange_ends_the_range
+                a_set_has_no_range
+            }
+            revoke {
+                a_request_for_a_lease_stands_until_its_end_and_ends_nothing
+                the_holder_is_told_that_its_lease_is_wanted
+                the_next_grant_is_not_revoked
+                nobody_is_asked_for_a_free_name
+                a_lease_that_nobody_renews_is_not_asked_for
+                a_renewal_says_whether_the_lease_is_attended_from_then_on
+                an_exchange_does_not_make_a_request_undone
+                a_request_says_how_many_wait
+                what_is_not_a_record_is_left_alone
+            }
             wakeups {
                 a_release_hands_the_lease_to_the_next_and_tells_it
+                a_hand_over_says_which_question_of_the_waiter_it_answers
+                only_the_one_whose_turn_it_is_hears_of_a_release
+                the_holder_is_told_once_that_somebody_waits
+                a_renewal_says_where_the_holder_listens_from_then_on
+                whoever_is_first_in_line_is_told_of_a_nearer_end
+                a_forced_release_tells_the_next
+                a_place_that_does_not_insist_is_told_that_it_makes_sense_to_ask
+                a_place_whose_listener_is_gone_is_passed_over_by_the_same_release
+                listeners_of_one_client_hear_what_is_theirs_and_nothing_after_their_end
             }
         }
     };

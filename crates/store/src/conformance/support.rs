@@ -5,8 +5,8 @@ use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 use fencelock_core::{
     AcquireRequest, Acquired, ExchangeRequest, Exchanged, Fence, FencingToken, ForceReleaseRequest,
     Forced, Grant, HealRequest, Healed, Holder, InspectRequest, Inspection, LockName, Metadata,
-    Moment, Names, Novelty, Proof, RaiseFenceRequest, Raised, ReleaseRequest, Released,
-    RenewRequest, Renewed, ShortenRequest, Shortened, Token, Ttl,
+    Moment, Names, Novelty, Proof, Queued, RaiseFenceRequest, Raised, ReleaseRequest, Released,
+    RenewRequest, Renewed, RevokeRequest, Revoked, ShortenRequest, Shortened, Token, Ttl,
 };
 
 use crate::{Outcome, Store, StoreError, StoreErrorKind, StoreResult, rt};
@@ -126,6 +126,39 @@ pub(super) trait Ask: Store {
     async fn force(&self, at: &LockName) -> Forced {
         let request = ForceReleaseRequest::new(at.clone());
         self.force_release(&request, self.by()).await.expect("the store answers a force").answer
+    }
+
+    async fn ask_revoke(&self, at: &LockName) -> Revoked {
+        let request = RevokeRequest::new(at.clone());
+        self.revoke(&request, self.by()).await.expect("the store answers a revoke").answer
+    }
+
+    /// Takes a place in the line of the first busy name, or says that it is still wanted; and
+    /// checks which one it is.
+    async fn queue(&self, request: &AcquireRequest, position: u32) -> Queued {
+        match self.ask_acquire(request).await {
+            Acquired::Queued(queued) => {
+                assert_eq!(queued.position, position, "the place of {}: {queued:?}", request.token);
+                queued
+            }
+            other => panic!("there was no place for {}: {other:?}", request.token),
+        }
+    }
+
+    /// The grant that was handed to a waiter, as its next question finds it.
+    async fn fetch(&self, request: &AcquireRequest) -> Grant {
+        match self.ask_acquire(request).await {
+            Acquired::Granted(grant) => {
+                assert_eq!(
+                    grant.novelty,
+                    Novelty::Repeated,
+                    "{} was not handed over",
+                    request.names
+                );
+                grant
+            }
+            other => panic!("{} was not handed over: {other:?}", request.names),
+        }
     }
 
     async fn holder(&self, at: &LockName) -> Holder {

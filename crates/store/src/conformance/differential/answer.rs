@@ -66,7 +66,7 @@ fn trim_inspection(seen: &mut Inspection, can: &Capabilities) {
 
 fn trim_holder(holder: &mut Holder, can: &Capabilities) {
     if !can.fencing {
-        holder.fencing_token = None;
+        (holder.fencing_token, holder.last_fence) = (None, None);
     }
     if !can.metadata {
         holder.metadata = Metadata::default();
