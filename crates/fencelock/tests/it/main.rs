@@ -14,5 +14,6 @@ mod renew;
 mod run;
 mod tickets;
 mod ttl;
+mod waiting;
 mod warped;
 mod world;
