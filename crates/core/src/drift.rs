@@ -63,10 +63,18 @@ impl Drift {
     #[must_use]
     pub fn validity(self, left: Duration) -> Duration {
         let certain = left.saturating_sub(self.step).saturating_sub(self.margin);
-        let million = 1_000_000u128;
-        let shortened = certain.as_nanos() * million / (million + u128::from(self.rate_ppm));
-        let shortened = Duration::from_nanos(u64::try_from(shortened).unwrap_or(u64::MAX));
-        shortened.saturating_sub(Self::GRANULARITY)
+        let million = 1_000_000u64;
+        let nanos = certain.as_nanos();
+        let divisor = million + u64::from(self.rate_ppm);
+        let shortened =
+            match u64::try_from(nanos).ok().and_then(|nanos| nanos.checked_mul(million)) {
+                // Up to five hours, which is nearly always: a division of 128 bits takes several times
+                // as long, and a lock makes four.
+                Some(product) => product / divisor,
+                None => u64::try_from(nanos * u128::from(million) / u128::from(divisor))
+                    .unwrap_or(u64::MAX),
+            };
+        Duration::from_nanos(shortened).saturating_sub(Self::GRANULARITY)
     }
 }
 
@@ -94,6 +102,18 @@ mod tests {
         let left = Drift::DEFAULT.validity(Duration::from_secs(30));
         assert!(left > Duration::from_millis(29_698) && left < Duration::from_millis(29_702));
         assert_eq!(Drift::DEFAULT.validity(Duration::from_millis(1)), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_longest_ttl_is_shortened_by_the_same_rule_as_a_short_one() {
+        // Where the product leaves 64 bits, and a little below it.
+        for seconds in [18_446, 18_447, 86_400] {
+            let left = Duration::from_secs(seconds);
+            let exact = left.as_nanos() * 1_000_000 / 1_010_000;
+            let exact = Duration::from_nanos(u64::try_from(exact).expect("it fits"));
+            let validity = Drift::DEFAULT.rate_ppm(10_000).validity(left);
+            assert_eq!(validity, exact - Drift::GRANULARITY, "{seconds}");
+        }
     }
 
     #[test]
