@@ -6,6 +6,10 @@
 //! half ones, and a sequence ends before it has run into the half second. That is the whole
 //! tolerance.
 //!
+//! Where there are lines, a sequence ends with everybody asking for a place at each name, and with
+//! the lease being taken from one after the other, so that whole lines are compared; and where there
+//! are listeners, with what each of them was told, in order.
+//!
 //! ```text
 //! proptest! {
 //!     #[test]
@@ -22,19 +26,24 @@
 mod answer;
 mod operation;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use fencelock_core::{
-    InspectRequest, ListRequest, LockName, LockTable, Names, Rules, StoreNow, StoreTime, Token,
+    AcquireRequest, InspectRequest, ListRequest, LockName, LockTable, Names, RevokeRequest, Rules,
+    StoreNow, StoreTime, Wakeup,
 };
 
 pub use self::operation::{Operation, operations};
 use self::{
     answer::Answer,
-    operation::{Asked, NAMES, TOKENS},
+    operation::{Asked, Cast, LISTENERS, NAMES, drain},
 };
-use super::{Harness, support};
-use crate::{Capabilities, Store, rt};
+use super::{
+    Harness,
+    support::{self, Ask as _},
+    wakeups::{Ear, listening},
+};
+use crate::{Capabilities, Store, Subscription, rt};
 
 /// Half of the second in which a store without a time of its own is compared, less a margin.
 const UNASKED_MAX: Duration = Duration::from_millis(400);
@@ -60,6 +69,7 @@ pub async fn run<H: Harness>(
             .await
             .map_err(|difference| format!("{difference}\nafter {:#?}", &operations[..=index]))?;
     }
+    pair.finish().await.map_err(|difference| format!("{difference}\nafter {operations:#?}"))?;
     Ok(operations.len())
 }
 
@@ -69,8 +79,10 @@ struct Pair<'a, H: Harness> {
     store: &'a H::Store,
     can: Capabilities,
     table: LockTable,
-    names: [LockName; NAMES],
-    tokens: [Token; TOKENS],
+    cast: Cast,
+    ears: Vec<(Arc<Ear>, Subscription)>,
+    /// What each listener should have heard.
+    expected: [Vec<Wakeup>; LISTENERS],
     /// When the store shall be, if it does not say so itself.
     planned: StoreNow,
 }
@@ -81,13 +93,25 @@ struct TooSlow;
 impl<'a, H: Harness> Pair<'a, H> {
     async fn new(harness: &'a H, store: &'a H::Store) -> Self {
         let prefix = rt::fresh_token().reveal();
+        let mut ears = Vec::new();
+        for _ in 0..LISTENERS {
+            ears.extend(listening(store).await);
+        }
+        let cast = Cast {
+            names: std::array::from_fn(|index| support::name(format!("{prefix}:{index}"))),
+            tokens: std::array::from_fn(|_| rt::fresh_token()),
+            listeners: std::array::from_fn(|index| {
+                ears.get(index).map(|(_, subscription): &(_, Subscription)| subscription.listener)
+            }),
+        };
         Self {
             harness,
             store,
             can: store.capabilities(),
             table: LockTable::new(Rules::default()),
-            names: std::array::from_fn(|index| support::name(format!("{prefix}:{index}"))),
-            tokens: std::array::from_fn(|_| rt::fresh_token()),
+            cast,
+            ears,
+            expected: Default::default(),
             planned: harness.time(store).await,
         }
     }
@@ -124,12 +148,16 @@ impl<'a, H: Harness> Pair<'a, H> {
 
     async fn step(&mut self, operation: &Operation) -> Result<(), String> {
         let clocks = self.harness.time(self.store).await;
-        let asked = operation.ask(&self.names, &self.tokens, clocks, self.can.store_time);
+        let asked = operation.ask(&self.cast, clocks, self.can.store_time);
         match &asked {
-            Asked::Plant(name) => return self.plant(name).await,
-            Asked::List(request) => return self.list(request, clocks).await,
-            _ => {}
+            Asked::Plant(name) => self.plant(name).await,
+            Asked::List(request) => self.list(request, clocks).await,
+            _ => self.compare(&asked, clocks).await,
         }
+    }
+
+    /// Asks both the same, and keeps what the table tells listeners.
+    async fn compare(&mut self, asked: &Asked, clocks: StoreNow) -> Result<(), String> {
         let reply = asked.of_store(self.store).await;
         let now = match &reply {
             Ok(reply) => self.time_of(clocks, reply.at)?,
@@ -143,7 +171,7 @@ impl<'a, H: Harness> Pair<'a, H> {
             Ok(reply) => reply.answer,
             Err(error) => Answer::Failed(error.kind()),
         };
-        let expected = self.expected(&asked, now);
+        let expected = self.expected(asked, now);
         let (actual, expected) = (actual.seen_by(&self.can), expected.seen_by(&self.can));
         if actual == expected {
             return Ok(());
@@ -156,7 +184,57 @@ impl<'a, H: Harness> Pair<'a, H> {
             return Answer::Failed(failure);
         }
         self.forget(now);
-        asked.of_table(&mut self.table, now)
+        let answer = asked.effective(&self.can).of_table(&mut self.table, now);
+        for (listener, wakeup) in self.table.take_mail() {
+            let known = |own: &Option<_>| *own == Some(listener);
+            if let Some(index) = self.cast.listeners.iter().position(known) {
+                self.expected[index].push(wakeup);
+            }
+        }
+        answer
+    }
+
+    /// Compares what is left: the state of each name, its line, and what everybody was told.
+    async fn finish(&mut self) -> Result<(), String> {
+        for at in self.cast.names.clone() {
+            let mut steps = vec![Asked::Inspect(InspectRequest::new(at.clone()))];
+            if self.can.queue {
+                steps.extend(drain(&self.cast, &at));
+            }
+            for asked in steps {
+                let clocks = self.harness.time(self.store).await;
+                self.compare(&asked, clocks).await?;
+            }
+        }
+        for index in 0..self.ears.len() {
+            let told = self.told(index).await;
+            if told != self.expected[index] {
+                let expected = &self.expected[index];
+                return Err(format!(
+                    "listener {index}\n  was told {told:?}\n  instead of {expected:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a listener heard. Nothing is on its way any more when it has heard the last message,
+    /// which is about a lock of its own.
+    async fn told(&self, index: usize) -> Vec<Wakeup> {
+        let (ear, subscription) = &self.ears[index];
+        let at = support::name(format!("{}!{index}", self.cast.names[0]));
+        let token = rt::fresh_token();
+        let mut last = AcquireRequest::new(at.clone(), token, support::ttl(support::MINUTE));
+        last.listener = Some(subscription.listener);
+        let _ = self.store.take_as(&last).await;
+        let _ = support::answered(
+            self.store.revoke(&RevokeRequest::new(at.clone()), self.store.by()).await,
+        );
+        ear.hears(|wakeup| (*wakeup == Wakeup::Revoked(token)).then_some(())).await;
+        let _ = self.store.give_back(at, token).await;
+        let mut heard = ear.heard();
+        heard.retain(|wakeup| wakeup.token() != token);
+        heard
     }
 
     /// A store without memory is a table from which whatever is over was deleted.
@@ -164,7 +242,7 @@ impl<'a, H: Harness> Pair<'a, H> {
         if self.can.remembers_tokens {
             return;
         }
-        for name in &self.names {
+        for name in &self.cast.names {
             if self.table.record(name).is_some_and(|record| !record.is_live(now)) {
                 self.table.delete(name);
             }
@@ -186,7 +264,7 @@ impl<'a, H: Harness> Pair<'a, H> {
         let mut request = request.clone();
         let mut seen = BTreeSet::new();
         loop {
-            let reply = self.store.list(&request, support::Ask::by(self.store)).await;
+            let reply = self.store.list(&request, self.store.by()).await;
             let reply = reply.map_err(|error| format!("a list failed: {error}"))?;
             let now = self.time_of(clocks, reply.at)?;
             if self.check_planned().await.is_err() {
@@ -221,7 +299,7 @@ impl<'a, H: Harness> Pair<'a, H> {
             return Ok(());
         }
         // What it looks like only the store can say.
-        match support::Ask::look(self.store, name).await {
+        match self.store.look(name).await {
             fencelock_core::Inspection::Foreign(kind) => {
                 self.table.plant_foreign(name.clone(), kind);
                 Ok(())

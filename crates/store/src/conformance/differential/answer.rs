@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencelock_core::{
     Acquired, Exchanged, Fence, Forced, Grant, Healed, Holder, Inspection, Metadata, Raised,
-    Released, Renewed, Shortened,
+    Released, Renewed, Revoked, Shortened,
 };
 
 use crate::{Capabilities, StoreErrorKind};
@@ -21,6 +21,7 @@ pub(super) enum Answer {
     Healed(Healed),
     Inspected(Inspection),
     Forced(Forced),
+    Revoked(Revoked),
     Failed(StoreErrorKind),
 }
 
@@ -33,6 +34,9 @@ impl Answer {
             Self::Acquired(Acquired::Busy(busy)) | Self::Healed(Healed::Busy(busy)) => {
                 trim_holder(&mut busy.holder, can);
             }
+            Self::Acquired(Acquired::Queued(queued)) => {
+                trim_holder(&mut queued.busy.holder, can);
+            }
             Self::Renewed(answers) => {
                 for answer in answers {
                     if let Renewed::Extended { remaining, .. } = answer {
@@ -42,7 +46,10 @@ impl Answer {
             }
             Self::Shortened(Shortened::Shortened { remaining }) => trim_span(remaining, can),
             Self::Inspected(seen) => trim_inspection(seen, can),
-            Self::Forced(Forced::Removed(holder)) => trim_holder(holder, can),
+            Self::Forced(Forced::Removed(holder))
+            | Self::Revoked(Revoked::Requested(holder) | Revoked::Unattended(holder)) => {
+                trim_holder(holder, can);
+            }
             _ => {}
         }
         self

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use fencelock_core::{
     AcquireRequest, ExchangeRequest, FencingToken, ForceReleaseRequest, HealRequest,
-    InspectRequest, ListRequest, LockName, LockTable, Metadata, RaiseFenceRequest, ReleaseRequest,
-    RenewRequest, Retain, ShortenRequest, StoreNow, StoreTime, Token,
+    InspectRequest, ListRequest, ListenerId, LockName, LockTable, Metadata, PlaceRequest,
+    RaiseFenceRequest, ReleaseRequest, RenewRequest, Retain, RevokeRequest, ShortenRequest,
+    StoreNow, StoreTime, Token,
 };
 use proptest::prelude::*;
 
@@ -14,7 +15,8 @@ use crate::{Capabilities, Store, StoreErrorKind, StoreResult};
 
 /// So few names and tokens that operations meet. The last name is the one with foreign values.
 pub(super) const NAMES: usize = 4;
-pub(super) const TOKENS: usize = 4;
+pub(super) const TOKENS: usize = 5;
+pub(super) const LISTENERS: usize = 2;
 
 /// One operation of a random sequence.
 #[derive(Clone, Debug)]
@@ -27,6 +29,18 @@ pub struct Operation {
     ttl: usize,
     retain: Duration,
     verb: Verb,
+    wish: Wish,
+}
+
+/// What concerns lines and messages, for verbs that can ask for it.
+#[derive(Clone, Debug, Default)]
+struct Wish {
+    /// Which of the places.
+    place: Option<usize>,
+    listener: Option<usize>,
+    reserve: u32,
+    barging: bool,
+    unattended: bool,
 }
 
 /// Numbers are microseconds from the store's present.
@@ -42,6 +56,7 @@ enum Verb {
     Inspect,
     List,
     Force,
+    Revoke,
     Plant,
 }
 
@@ -57,14 +72,30 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => prop::collection::vec(0..NAMES, 1..NAMES),
     ];
     let retain = prop_oneof![Just(0), Just(20), Just(600_000)].prop_map(Duration::from_millis);
-    (0..PAUSES.len(), members, 0..TOKENS, 0..TTLS.len(), retain, verb()).prop_map(
-        |(pause, members, token, ttl, retain, verb)| Operation {
+    (0..PAUSES.len(), members, 0..TOKENS, 0..TTLS.len(), retain, verb(), wish()).prop_map(
+        |(pause, members, token, ttl, retain, verb, wish)| Operation {
             pause,
             members,
             token,
             ttl,
             retain,
             verb,
+            wish,
+        },
+    )
+}
+
+fn wish() -> impl Strategy<Value = Wish> {
+    let place = prop::option::weighted(0.7, 0..PLACES.len());
+    let listener = prop::option::weighted(0.6, 0..LISTENERS);
+    let reserve = prop_oneof![4 => Just(0), 2 => 1u32..100, 1 => Just(u32::MAX)];
+    (place, listener, reserve, prop::bool::weighted(0.15), prop::bool::weighted(0.1)).prop_map(
+        |(place, listener, reserve, barging, unattended)| Wish {
+            place,
+            listener,
+            reserve,
+            barging,
+            unattended,
         },
     )
 }
@@ -75,11 +106,11 @@ fn verb() -> impl Strategy<Value = Verb> {
     let deadline =
         || prop::option::weighted(0.15, prop_oneof![Just(-1i64), Just(0), Just(60_000_000)]);
     prop_oneof![
-        8 => (rarely(), rarely(), deadline())
+        14 => (rarely(), rarely(), deadline())
             .prop_map(|(floor, proposed, deadline)| Verb::Acquire { floor, proposed, deadline }),
         3 => Just(Verb::Renew),
         2 => Just(Verb::Shorten),
-        5 => Just(Verb::Release),
+        7 => Just(Verb::Release),
         3 => (0..TOKENS, rarely(), deadline())
             .prop_map(|(to, floor, deadline)| Verb::Exchange { to, floor, deadline }),
         2 => number().prop_map(Verb::Raise),
@@ -87,6 +118,7 @@ fn verb() -> impl Strategy<Value = Verb> {
         2 => Just(Verb::Inspect),
         1 => Just(Verb::List),
         1 => Just(Verb::Force),
+        2 => Just(Verb::Revoke),
         1 => Just(Verb::Plant),
     ]
 }
@@ -97,8 +129,26 @@ const PAUSES: [(u64, u64); 7] = [(0, 0), (0, 0), (0, 0), (1, 0), (10, 1), (49, 2
 /// Milliseconds, where the store tells the time; and half seconds, where it does not.
 const TTLS: [(u64, u64); 4] = [(10, 500), (50, 1_500), (1_500, 3_500), (60_000, 60_500)];
 
-/// An operation in the words of the store.
+/// For how long a lease runs that is handed over, and how long a place lasts, in milliseconds. Only
+/// a store that tells the time has places.
+const PLACES: [(u64, u64); 4] = [(10, 20), (50, 1_600), (1_500, 60_000), (60_000, 60_000)];
+
+fn place(index: usize) -> PlaceRequest {
+    let (claim, live) = PLACES[index];
+    PlaceRequest::new(support::ttl(Duration::from_millis(claim)), Duration::from_millis(live))
+}
+
+/// Names, tokens and listeners of a sequence.
 #[derive(Debug)]
+pub(super) struct Cast {
+    pub(super) names: [LockName; NAMES],
+    pub(super) tokens: [Token; TOKENS],
+    /// Nothing where the store can't be listened to.
+    pub(super) listeners: [Option<ListenerId>; LISTENERS],
+}
+
+/// An operation in the words of the store.
+#[derive(Clone, Debug)]
 pub(super) enum Asked {
     Acquire(AcquireRequest),
     Renew(Vec<RenewRequest>),
@@ -110,6 +160,7 @@ pub(super) enum Asked {
     Inspect(InspectRequest),
     List(ListRequest),
     Force(ForceReleaseRequest),
+    Revoke(RevokeRequest),
     Plant(LockName),
 }
 
@@ -119,13 +170,10 @@ impl Operation {
         if exact { Duration::from_millis(millis) } else { Duration::from_secs(seconds) }
     }
 
-    pub(super) fn ask(
-        &self,
-        names: &[LockName; NAMES],
-        tokens: &[Token; TOKENS],
-        now: StoreNow,
-        exact: bool,
-    ) -> Asked {
+    pub(super) fn ask(&self, cast: &Cast, now: StoreNow, exact: bool) -> Asked {
+        let Cast { names, tokens, .. } = cast;
+        let wish = &self.wish;
+        let listener = wish.listener.and_then(|index| cast.listeners[index]);
         let (own, token) = (set(names, &self.members), tokens[self.token]);
         let (fine, coarse) = TTLS[self.ttl];
         let ttl = support::ttl(Duration::from_millis(if exact { fine } else { coarse }));
@@ -142,6 +190,9 @@ impl Operation {
                 (request.retain, request.metadata) = (retain, metadata);
                 (request.floor, request.proposed) = (number(*floor), number(*proposed));
                 request.deadline = instant(*deadline);
+                (request.place, request.listener) = (wish.place.map(place), listener);
+                (request.reserve, request.barging) = (wish.reserve, wish.barging);
+                request.unattended = wish.unattended;
                 request
             }),
             Verb::Renew => Asked::Renew({
@@ -149,7 +200,8 @@ impl Operation {
                 let mut batch = Vec::new();
                 for token in [token, other] {
                     let mut request = RenewRequest::new(own.clone(), token, ttl);
-                    request.retain = retain;
+                    (request.retain, request.listener) = (retain, listener);
+                    (request.reserve, request.unattended) = (wish.reserve, wish.unattended);
                     batch.push(request);
                 }
                 batch
@@ -168,6 +220,7 @@ impl Operation {
                 let mut request = ExchangeRequest::new(own, token, tokens[*to], ttl);
                 (request.retain, request.metadata) = (retain, metadata);
                 (request.floor, request.deadline) = (number(*floor), instant(*deadline));
+                request.listener = listener;
                 request
             }),
             Verb::Raise(offset) => {
@@ -189,9 +242,26 @@ impl Operation {
                 request.retain = retain;
                 request
             }),
+            Verb::Revoke => Asked::Revoke(RevokeRequest::new(own.first().clone())),
             Verb::Plant => Asked::Plant(names[NAMES - 1].clone()),
         }
     }
+}
+
+/// What shows the whole state of a name, and of its line: everybody asks for a place, and then the
+/// lease is taken away from one after the other.
+pub(super) fn drain(cast: &Cast, at: &LockName) -> Vec<Asked> {
+    let mut steps = Vec::new();
+    for token in cast.tokens {
+        let mut request = AcquireRequest::new(at.clone(), token, support::ttl(support::MINUTE));
+        request.place = Some(place(PLACES.len() - 1));
+        steps.push(Asked::Acquire(request));
+    }
+    for _ in 0..=TOKENS {
+        steps.push(Asked::Inspect(InspectRequest::new(at.clone())));
+        steps.push(Asked::Force(ForceReleaseRequest::new(at.clone())));
+    }
+    steps
 }
 
 impl Asked {
@@ -209,8 +279,30 @@ impl Asked {
             Self::Heal(request) => store.heal(request, by).await?.map(Answer::Healed),
             Self::Inspect(request) => store.inspect(request, by).await?.map(Answer::Inspected),
             Self::Force(request) => store.force_release(request, by).await?.map(Answer::Forced),
+            Self::Revoke(request) => store.revoke(request, by).await?.map(Answer::Revoked),
             Self::List(_) | Self::Plant(_) => unreachable!("it has a step of its own"),
         })
+    }
+
+    /// The request without what has no effect on a store that lacks the capability for it.
+    pub(super) fn effective(&self, can: &Capabilities) -> Self {
+        let mut effective = self.clone();
+        if can.queue {
+            return effective;
+        }
+        match &mut effective {
+            Self::Acquire(request) => {
+                (request.place, request.listener, request.reserve) = (None, None, 0);
+                (request.barging, request.unattended) = (false, false);
+            }
+            Self::Renew(batch) => {
+                for request in batch {
+                    (request.listener, request.reserve, request.unattended) = (None, 0, false);
+                }
+            }
+            _ => {}
+        }
+        effective
     }
 
     pub(super) fn of_table(&self, table: &mut LockTable, now: StoreNow) -> Answer {
@@ -224,6 +316,7 @@ impl Asked {
             Self::Heal(request) => Answer::Healed(table.heal(request, now)),
             Self::Inspect(request) => Answer::Inspected(table.inspect(request, now)),
             Self::Force(request) => Answer::Forced(table.force_release(request, now)),
+            Self::Revoke(request) => Answer::Revoked(table.revoke(request, now)),
             Self::List(_) | Self::Plant(_) => unreachable!("it has a step of its own"),
         }
     }
@@ -248,7 +341,12 @@ impl Asked {
             }
             Self::Shorten(request) => (request.names.len(), false, false),
             Self::Release(request) => (request.names.len(), false, false),
-            Self::Inspect(_) | Self::List(_) | Self::Force(_) | Self::Plant(_) => (1, false, false),
+            Self::Revoke(_) if !can.queue => return Some(StoreErrorKind::Unsupported),
+            Self::Inspect(_)
+            | Self::List(_)
+            | Self::Force(_)
+            | Self::Revoke(_)
+            | Self::Plant(_) => (1, false, false),
         };
         let asks_more =
             names > can.max_names || (number && !can.fencing) || (instant && !can.store_time);
