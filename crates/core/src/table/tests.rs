@@ -3,8 +3,10 @@
 
 mod examples;
 mod invariants;
+mod lines;
 mod model;
 mod operations;
+mod places;
 
 use std::format;
 
