@@ -3,6 +3,8 @@
 //! Figures are ratios of two ways that were timed one after the other, pair by pair, in one
 //! process: these machines are noisy, and what drifts hits both. Nothing here is a test.
 
+pub mod contended;
+
 use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -90,4 +92,15 @@ pub fn option(name: &str, default: usize) -> usize {
         (Some(_), Some(value)) => value.parse().expect("a number follows the option"),
         _ => default,
     }
+}
+
+/// Words from the command line, with commas between: `--only rslock,redis-py`.
+#[must_use]
+pub fn words(name: &str, default: &str) -> Vec<String> {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name);
+    let text = match (arguments.next(), arguments.next()) {
+        (Some(_), Some(value)) => value,
+        _ => default.to_owned(),
+    };
+    text.split(',').map(|word| word.trim().to_owned()).collect()
 }
