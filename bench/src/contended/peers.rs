@@ -142,7 +142,7 @@ pub const PEERS: &[Peer] = &[
         &[
             setting(
                 "default",
-                "sleeps 0 to 400 ms at random, gives up after 10 retries and is called again",
+                "sleeps 100 to 300 ms at random, gives up after 10 retries and is called again",
             ),
             setting("fast", "retryDelay 1, retryJitter 1, retryCount -1"),
         ],
