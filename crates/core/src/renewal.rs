@@ -58,12 +58,17 @@ impl RenewalSchedule {
         }
         let due = match last_try {
             None => lease.since().saturating_add(Self::first(lease)),
-            Some(last_try) => {
-                let pause = lease.term() / 10;
-                last_try.saturating_add(pause - (pause / 4).mul_f64(share(chance)))
-            }
+            Some(last_try) => last_try.saturating_add(Self::pause(lease.term(), chance)),
         };
         (due <= self.latest_start(lease)).then_some(due)
+    }
+
+    /// How long after a try the next one is sent, when a term is that long: a tenth of it, less up
+    /// to a quarter of that by a random number.
+    #[must_use]
+    pub fn pause(term: Duration, chance: u32) -> Duration {
+        let pause = term / 10;
+        pause - (pause / 4).mul_f64(share(chance))
     }
 
     /// The last moment at which a renewal may be sent: later, even its success would come too late.

@@ -114,16 +114,29 @@ pub(crate) enum Ending {
 }
 
 /// What the keeper has to do for a lease.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Step {
     /// Its validity is over.
     Expired,
-    /// A renewal is due; after it, look again at this moment.
-    Renew(Moment),
-    /// Nothing before this moment.
-    Wait(Moment),
+    /// A renewal is due; it counts as sent, and may take so long.
+    Renew(RenewRequest, Duration),
+    /// Nothing yet.
+    Wait(Look),
     /// Nothing any more.
     Over,
+}
+
+/// What the keeper plans by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    /// When it has to look again: at the end at the latest.
+    pub(crate) due: Moment,
+    /// When validity ends, as things are.
+    pub(crate) end: Moment,
+    /// How long the store was last known to grant.
+    pub(crate) term: Duration,
+    /// How many keys a renewal has.
+    pub(crate) keys: usize,
 }
 
 impl LeaseCell {
@@ -161,22 +174,6 @@ impl LeaseCell {
         }
         // Under the lock: whoever loses or releases the lease does it before or after, not between.
         self.shared.pass(now, lease.ttl())
-    }
-
-    /// The first renewal, as the lease stands.
-    pub(crate) fn first_look(&self, schedule: RenewalSchedule) -> Moment {
-        let tracked = self.tracked();
-        let deadline = tracked.lease.deadline();
-        let due = match self.fixed.renewal {
-            Renew::Auto => schedule.next(&tracked.lease, None, rt::chance()),
-            Renew::Manual => None,
-        };
-        due.map_or(deadline, |due| due.min(deadline))
-    }
-
-    /// How long a renewal of it may take at the most.
-    pub(crate) fn renewal_timeout(&self, schedule: RenewalSchedule) -> Duration {
-        schedule.timeout_of(&self.tracked().lease)
     }
 
     /// Somebody asked for the lease back.
@@ -312,37 +309,51 @@ impl LeaseCell {
         })
     }
 
-    /// What is to do at `now`; renewals that are due within `slack` count as due.
-    pub(crate) fn step(&self, schedule: RenewalSchedule, slack: bool, now: Moment) -> Step {
+    /// When the keeper has to look at it.
+    pub(crate) fn look(&self, schedule: RenewalSchedule) -> Look {
+        self.look_at(&self.tracked(), schedule)
+    }
+
+    fn look_at(&self, tracked: &Tracked, schedule: RenewalSchedule) -> Look {
+        let Tracked { lease, last_try, .. } = tracked;
+        let end = lease.deadline();
+        let due = match self.fixed.renewal {
+            // Of the moments at which it may be tried again the first: which it is, the keeper says.
+            Renew::Auto => schedule.next(lease, *last_try, u32::MAX).unwrap_or(end).min(end),
+            Renew::Manual => end,
+        };
+        Look { due, end, term: lease.term(), keys: self.fixed.names.len() }
+    }
+
+    /// What is to do at `now`. A renewal that is due soon counts as due.
+    pub(crate) fn step(&self, schedule: RenewalSchedule, now: Moment) -> Step {
         let mut tracked = self.tracked();
-        let Tracked { lease, last_try, .. } = &mut *tracked;
-        if lease.state().is_final() {
+        if tracked.lease.state().is_final() {
             return Step::Over;
         }
-        let deadline = lease.deadline();
-        if now >= deadline {
+        if now >= tracked.lease.deadline() {
             return Step::Expired;
         }
-        if self.fixed.renewal == Renew::Manual {
-            return Step::Wait(deadline);
+        let look = self.look_at(&tracked, schedule);
+        let early = look.term / if tracked.last_try.is_none() { EARLY } else { EARLY_AGAIN };
+        let is_due = look.due <= now.saturating_add(early) && look.due < look.end;
+        if !is_due || now > schedule.latest_start(&tracked.lease) {
+            // Where there is no time left to renew it, only its end is to come.
+            let due = if look.due > now { look.due } else { look.end };
+            return Step::Wait(Look { due, ..look });
         }
-        let Some(due) = schedule.next(lease, *last_try, rt::chance()) else {
-            return Step::Wait(deadline);
-        };
-        let early = if slack { lease.term() / SLACK_DIVISOR } else { Duration::ZERO };
-        if due > now.saturating_add(early) {
-            return Step::Wait(due.min(deadline));
-        }
-        if now > schedule.latest_start(lease) {
-            return Step::Wait(deadline);
-        }
-        *last_try = Some(now);
-        let again = schedule.next(lease, *last_try, rt::chance()).unwrap_or(deadline);
-        Step::Renew(again.min(deadline))
+        tracked.last_try = Some(now);
+        let request = self.request(tracked.lease.ttl());
+        let timeout = schedule.timeout_of(&tracked.lease);
+        self.prolonged(&mut tracked, request.ttl, now.saturating_add(timeout));
+        Step::Renew(request, timeout)
     }
 
     pub(crate) fn renew_request(&self) -> RenewRequest {
-        let ttl = self.tracked().lease.ttl();
+        self.request(self.ttl())
+    }
+
+    fn request(&self, ttl: Ttl) -> RenewRequest {
         let mut request = RenewRequest::new(self.fixed.names.clone(), self.fixed.token, ttl);
         request.retain = self.fixed.retain;
         request
@@ -368,13 +379,17 @@ impl LeaseCell {
     /// lease has read when the store ends it.
     #[must_use]
     pub(crate) fn renewal_sent(&self, ttl: Ttl, by: Moment) -> bool {
-        let end = store_end(self.drift, ttl.as_duration(), by);
         let mut tracked = self.tracked();
         let goes_on = !tracked.lease.state().is_final();
         if goes_on {
-            tracked.store_end = tracked.store_end.max(end);
+            self.prolonged(&mut tracked, ttl, by);
         }
         goes_on
+    }
+
+    fn prolonged(&self, tracked: &mut Tracked, ttl: Ttl, by: Moment) {
+        let end = store_end(self.drift, ttl.as_duration(), by);
+        tracked.store_end = tracked.store_end.max(end);
     }
 
     /// Whether the holder may act, by the clock alone.
@@ -482,8 +497,10 @@ fn store_end(drift: Drift, left: Duration, answered: Moment) -> Moment {
     answered.saturating_add(left).saturating_add(allowance)
 }
 
-/// Renewals that are due within this part of the ttl go along with one that is due now.
-const SLACK_DIVISOR: u32 = 30;
+/// A renewal may be sent early by this part of the term, to go along with others,
+const EARLY: u32 = 30;
+/// and a try after one that failed by this: what the grain of the keeper's timers may come to.
+const EARLY_AGAIN: u32 = 500;
 
 impl fmt::Debug for LeaseCell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -154,6 +154,7 @@ impl Context {
                         self.lose(&cell, LossReason::ClockStep);
                     }
                 }
+                self.keeper.reschedule_all();
             }
             Some(ClockStep::Back(by)) => {
                 tracing::warn!(store = %self.display, ?by, "the clock of the store stepped back");

@@ -55,7 +55,7 @@ pub struct Guard {
 impl Guard {
     /// Puts a lease under the keeper's care. On an error the caller gives the lease back.
     pub(crate) fn new(context: Arc<Context>, cell: Arc<LeaseCell>) -> Result<Self, Error> {
-        let first = cell.first_look(context.schedule());
+        let first = cell.look(context.schedule()).due;
         context.keeper.register(&cell, first)?;
         let hold = cell.shared.hold();
         let guard = Self { context, cell, hold, turn: None };

@@ -5,17 +5,22 @@
 //! two short locks here and does not wake the thread, unless it is due before anything else.
 //!
 //! ```text
-//!   guards ---- register, remove ---> [ leases ] --- due ---> renewals, a batch each
-//!   guards, requests --- push ------> [ jobs   ] --- due ---> releases, a bounded number of tasks
+//!   guards ---- register, remove ---> [ leases ] --- due ---> batches of renewals, a few at once
 //!                                          | deadline
 //!                                          v  lost
+//!   guards, requests --- push ------> [ jobs   ] --- due ---> releases, a bounded number of tasks
 //! ```
+//! A turn of the thread touches what is due and what came since the last one, nothing else.
 //! The thread starts when it is first needed, and ends when no client is left and nothing is to do.
 
+mod class;
 mod job;
 mod jobs;
+mod leases;
 mod renewals;
+mod slab;
 mod thread;
+mod timers;
 
 use std::{
     fmt,
@@ -30,10 +35,14 @@ use fencelock_core::{LeaseState, LossReason, Moment, RenewalSchedule};
 use fencelock_store::rt;
 
 pub(crate) use self::job::{Copies, Job};
-use self::jobs::Jobs;
+use self::{
+    jobs::Jobs,
+    leases::{Due, Leases},
+    timers::Timer,
+};
 use crate::{
     Error, ErrorKind,
-    cell::{LeaseCell, Step},
+    cell::{LeaseCell, Look},
     context::Context,
 };
 
@@ -51,25 +60,17 @@ pub(crate) struct Keeper {
 #[derive(Default)]
 struct State {
     running: bool,
-    /// A slab: registering and removing are an index, and the thread looks at all when it wakes.
-    leases: Vec<Option<Entry>>,
-    free: Vec<usize>,
+    leases: Leases,
     /// When the thread looks again; earlier leases have to wake it.
     next: Moment,
     jobs: Jobs,
     clients_gone: bool,
 }
 
-struct Entry {
-    cell: Arc<LeaseCell>,
-    due: Moment,
-}
-
 /// What the thread has to do now.
 struct Turn {
     jobs: Vec<Job>,
-    expired: Vec<Arc<LeaseCell>>,
-    due: Vec<Arc<LeaseCell>>,
+    due: Vec<Due>,
     next: Moment,
     /// Nothing will ever come again.
     over: bool,
@@ -108,33 +109,32 @@ impl Keeper {
         Ok(())
     }
 
-    /// Looks after a lease from now on.
+    /// Looks after a lease from now on. `due` is when the thread has to know of it: what is to be
+    /// done, the cell says then.
     pub(crate) fn register(&self, cell: &Arc<LeaseCell>, due: Moment) -> Result<(), Error> {
-        let entry = Entry { cell: Arc::clone(cell), due };
         let mut state = self.state();
         self.ensure(&mut state)?;
-        let index = match state.free.pop() {
-            Some(index) => index,
-            None => {
-                state.leases.push(None);
-                state.leases.len() - 1
-            }
-        };
-        debug_assert!(state.leases[index].is_none(), "a free slot is empty");
-        state.leases[index] = Some(entry);
-        cell.slot.store(index + 1, Ordering::Relaxed);
+        state.leases.insert(cell);
         self.look_at(state, due);
         Ok(())
     }
 
     /// The lease may be due earlier than was planned.
     pub(crate) fn reschedule(&self, cell: &LeaseCell) {
+        let Some(schedule) = self.context.get().and_then(Weak::upgrade).map(|it| it.schedule())
+        else {
+            return;
+        };
         let mut state = self.state();
-        let slot = cell.slot.load(Ordering::Relaxed);
-        if let Some(Some(entry)) = slot.checked_sub(1).and_then(|i| state.leases.get_mut(i)) {
-            entry.due = Moment::START;
-            self.look_at(state, Moment::START);
-        }
+        let due = state.leases.reschedule(cell, schedule);
+        self.look_at(state, due);
+    }
+
+    /// Many leases may be due earlier than was planned.
+    pub(crate) fn reschedule_all(&self) {
+        let mut state = self.state();
+        state.leases.begin_anew();
+        self.look_at(state, Moment::START);
     }
 
     /// Wakes the thread, if it would look later than at `due`.
@@ -152,15 +152,10 @@ impl Keeper {
     /// Forgets a lease: nothing renews it after this, except what was sent already.
     pub(crate) fn remove(&self, cell: &LeaseCell) {
         let mut state = self.state();
-        let slot = cell.slot.swap(0, Ordering::Relaxed);
-        let Some(index) = slot.checked_sub(1) else { return };
-        let entry = state.leases.get_mut(index).and_then(Option::take);
-        if entry.is_some() {
-            state.free.push(index);
-        }
-        let last = state.clients_gone && state.free.len() == state.leases.len();
+        let kept = state.leases.remove(cell);
+        let last = state.clients_gone && state.leases.is_empty();
         drop(state);
-        drop(entry);
+        drop(kept);
         if last {
             self.wake.notify_one();
         }
@@ -180,42 +175,34 @@ impl Keeper {
 
     /// All leases that are looked after.
     pub(crate) fn leases(&self) -> Vec<Arc<LeaseCell>> {
-        self.state().leases.iter().flatten().map(|entry| Arc::clone(&entry.cell)).collect()
+        self.state().leases.cells().map(Arc::clone).collect()
     }
 
     /// What is to do at `now`.
     fn turn(&self, schedule: RenewalSchedule, now: Moment) -> Turn {
+        let chance = rt::chance();
         let mut state = self.state();
-        let mut turn = Turn {
-            jobs: state.jobs.start(now),
-            expired: Vec::new(),
-            due: Vec::new(),
-            next: state.jobs.next(),
-            over: false,
-        };
-        let slack = state.leases.iter().flatten().any(|entry| entry.due <= now);
-        for entry in state.leases.iter_mut().flatten() {
-            if !slack {
-                turn.next = turn.next.min(entry.due);
-                continue;
-            }
-            match entry.cell.step(schedule, slack, now) {
-                Step::Expired => turn.expired.push(Arc::clone(&entry.cell)),
-                Step::Renew(again) => {
-                    entry.due = again;
-                    turn.due.push(Arc::clone(&entry.cell));
-                }
-                Step::Wait(until) => entry.due = until,
-                // Whoever ended it removes it.
-                Step::Over => entry.due = Moment::NEVER,
-            }
-            turn.next = turn.next.min(entry.due);
+        let jobs = state.jobs.start(now);
+        let due = state.leases.take(schedule, now, chance);
+        let next = state.jobs.next().min(state.leases.next());
+        let over = state.clients_gone && state.leases.is_empty() && state.jobs.is_empty();
+        state.running = !over;
+        state.next = next;
+        Turn { jobs, due, next, over }
+    }
+
+    /// A batch, or what was left of it, has ended: when its leases are due again, and the place
+    /// that it had.
+    fn finished(&self, place: Option<u32>, looks: &[(Timer, Look)], now: Moment) {
+        let mut state = self.state();
+        let mut due = Moment::NEVER;
+        for (timer, look) in looks {
+            due = due.min(state.leases.settle(*timer, look, now));
         }
-        let idle = state.free.len() == state.leases.len();
-        turn.over = state.clients_gone && idle && state.jobs.is_empty();
-        state.running = !turn.over;
-        state.next = turn.next;
-        turn
+        if place.is_some_and(|place| state.leases.finished(place)) {
+            due = Moment::START;
+        }
+        self.look_at(state, due);
     }
 
     /// A try of a job has ended: with another one to come, or for good.
@@ -291,7 +278,7 @@ impl fmt::Debug for Keeper {
         let state = self.state();
         f.debug_struct("Keeper")
             .field("running", &state.running)
-            .field("leases", &(state.leases.len() - state.free.len()))
+            .field("leases", &state.leases.len())
             .field("pending", &state.jobs.len())
             .field("renewals", &self.renewals)
             .finish_non_exhaustive()

@@ -1,54 +1,70 @@
 //! Renewals: many leases in one call, one answer for each.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
-use fencelock_core::{LossReason, RenewRequest, RenewalSchedule, Renewed};
+use fencelock_core::{LossReason, Moment, RenewRequest, Renewed};
 
+use super::{leases::Due, slab::Kept, timers::Timer};
 use crate::{
-    cell::{LeaseCell, Renewal},
+    cell::{LeaseCell, Look, Renewal, Step},
     context::{Context, loss_reason},
 };
 
 /// Leases that are renewed in one call.
 pub(super) struct Batch {
-    cells: Vec<Arc<LeaseCell>>,
-    request_timeout: Duration,
+    leases: Vec<Kept>,
+    /// In the order of the leases.
+    requests: Vec<RenewRequest>,
+    by: Moment,
+    ending: Ending,
 }
 
-/// Splits what is due into batches. Leases with short ttl, whose calls must be short, do not share
-/// one with leases whose calls may take long.
-pub(super) fn batches(due: Vec<Arc<LeaseCell>>, schedule: RenewalSchedule) -> Vec<Batch> {
-    let mut groups: BTreeMap<Duration, Vec<Arc<LeaseCell>>> = BTreeMap::new();
-    for cell in due {
-        groups.entry(cell.renewal_timeout(schedule)).or_default().push(cell);
-    }
-    let mut batches = Vec::new();
-    for (request_timeout, cells) in groups {
-        for cells in cells.chunks(RenewRequest::MAX_BATCH) {
-            batches.push(Batch { cells: cells.to_vec(), request_timeout });
-        }
-    }
-    batches
+/// Tells the keeper that the batch has ended, however that comes about.
+struct Ending {
+    context: Arc<Context>,
+    place: Option<u32>,
+    looks: Vec<(Timer, Look)>,
 }
 
 impl Batch {
-    pub(super) async fn run(mut self, context: Arc<Context>) {
-        let by = context.clock.now().saturating_add(self.request_timeout);
-        let mut requests = Vec::with_capacity(self.cells.len());
-        self.cells.retain(|cell| {
-            let request = cell.renew_request();
-            // What was released meanwhile needs no renewal.
-            let goes_on = cell.is_valid() && cell.renewal_sent(request.ttl, by);
-            if goes_on {
-                requests.push(request);
+    /// Looks at what is due, ends what is over, and makes a batch of what has to be renewed, when
+    /// there is any.
+    pub(super) fn new(context: &Arc<Context>, due: Due) -> Option<Self> {
+        let (schedule, now) = (context.schedule(), context.clock.now());
+        let looks = Vec::new();
+        let mut ending = Ending { context: Arc::clone(context), place: due.place, looks };
+        let mut leases = due.leases;
+        let mut requests = Vec::with_capacity(leases.len());
+        let mut timeout = Duration::MAX;
+        leases.retain(|kept| {
+            match kept.cell.step(schedule, now) {
+                Step::Renew(request, longest) => {
+                    timeout = timeout.min(longest);
+                    requests.push(request);
+                    return true;
+                }
+                Step::Wait(look) => ending.looks.push((kept.timer, look)),
+                Step::Expired => context.lose(&kept.cell, LossReason::Expired),
+                // Whoever ended it removes it.
+                Step::Over => {}
             }
-            goes_on
+            false
         });
         if requests.is_empty() {
-            return;
+            return None;
         }
-        context.keeper.count_renewals(requests.len());
-        let asked = context.ask(context.store.renew(&requests, by)).await;
+        let by = now.saturating_add(timeout);
+        Some(Self { leases, requests, by, ending })
+    }
+
+    pub(super) async fn run(mut self) {
+        let context = Arc::clone(&self.ending.context);
+        let schedule = context.schedule();
+        context.keeper.count_renewals(self.requests.len());
+        let asked = context.ask(context.store.renew(&self.requests, self.by)).await;
         let answers = match asked.result {
             Ok(reply) => reply.answer,
             Err(error) => {
@@ -58,19 +74,39 @@ impl Batch {
         };
         // An answer that is missing says nothing: that lease keeps what it has.
         let answers = answers.into_iter().chain(std::iter::repeat(Renewed::Unknown));
-        for (cell, answer) in self.cells.iter().zip(answers) {
+        for (kept, answer) in self.leases.iter().zip(answers) {
+            let cell = &kept.cell;
             match answer {
                 Renewed::Extended { remaining, waiting, revoked, .. } => {
                     cell.learn(waiting, revoked);
-                    let renewal = cell.renewed(remaining, asked.sent, context.clock.now());
-                    if renewal == Renewal::Late {
+                    match cell.renewed(remaining, asked.sent, context.clock.now()) {
+                        Renewal::Done => {
+                            self.ending.looks.push((kept.timer, cell.look(schedule)));
+                        }
                         // Lost is final; what the store has now is given back.
-                        context.lose(cell, LossReason::Expired);
+                        Renewal::Late => lose(&context, cell, LossReason::Expired),
+                        Renewal::Over => {}
                     }
                 }
-                Renewed::NotHeld(why) => context.lose(cell, loss_reason(&why)),
+                Renewed::NotHeld(why) => lose(&context, cell, loss_reason(&why)),
+                // It is tried again, by the timer that was set when it was sent.
                 _ => cell.renewal_failed(context.clock.now()),
             }
         }
+    }
+}
+
+/// Ends a lease, unless somebody else took charge of it while the renewal was on its way: whoever
+/// exchanges its token makes the old one worth nothing, and that is no loss.
+fn lose(context: &Arc<Context>, cell: &Arc<LeaseCell>, reason: LossReason) {
+    if cell.slot.load(Ordering::Acquire) != 0 {
+        context.lose(cell, reason);
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let now = self.context.clock.now();
+        self.context.keeper.finished(self.place, &self.looks, now);
     }
 }

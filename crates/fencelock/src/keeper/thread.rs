@@ -11,16 +11,15 @@ use std::{
     time::Duration,
 };
 
-use fencelock_core::LossReason;
 use fencelock_store::rt;
 
-use super::renewals;
+use super::renewals::Batch;
 use crate::context::Context;
 
 pub(super) type Run = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Goes on until nothing will ever come again. A fault in one turn must not end the renewal of all
-/// leases: whatever the turn was about is still in the keeper, so the next one finds it there.
+/// leases: all that the turn was about are still in the keeper, and the next one looks at every one.
 pub(super) async fn run(context: Arc<Context>) {
     loop {
         let mut turns = pin!(turns(&context));
@@ -35,6 +34,7 @@ pub(super) async fn run(context: Arc<Context>) {
             return;
         }
         rt::sleep(PAUSE_AFTER_FAULT).await;
+        context.keeper.reschedule_all();
     }
 }
 
@@ -48,14 +48,13 @@ async fn turns(context: &Arc<Context>) {
         if turn.over {
             return;
         }
-        for cell in turn.expired {
-            context.lose(&cell, LossReason::Expired);
-        }
         for job in turn.jobs {
             rt::try_spawn(job.run(Arc::clone(context)));
         }
-        for batch in renewals::batches(turn.due, context.schedule()) {
-            rt::try_spawn(batch.run(Arc::clone(context)));
+        for due in turn.due {
+            if let Some(batch) = Batch::new(context, due) {
+                rt::try_spawn(batch.run());
+            }
         }
         let woken = context.keeper.wake.notified();
         rt::first(woken, context.clock.sleep_until(turn.next)).await;
