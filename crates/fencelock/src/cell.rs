@@ -24,7 +24,7 @@ use crate::{
     Renew,
     keeper::Copies,
     listening::Routed,
-    shared::{Hold, Shared},
+    shared::{Shared, Tenure},
     state::{decode, encode},
 };
 
@@ -163,7 +163,7 @@ impl LeaseCell {
 
     /// Hands the lease to the next holder in this process, if it may be: a hold of its own, with
     /// the next fencing token. The hold before is over from then on.
-    pub(crate) fn pass(&self) -> Option<Hold> {
+    pub(crate) fn pass(&self) -> Option<Tenure> {
         let now = self.clock.now();
         let tracked = self.tracked();
         let lease = &tracked.lease;
@@ -447,16 +447,16 @@ impl LeaseCell {
 
     /// How long ago its present holder was granted it.
     pub(crate) fn age(&self) -> Duration {
-        self.clock.now().saturating_since(self.shared.hold().since)
+        self.clock.now().saturating_since(self.shared.tenure().since)
     }
 
     /// The fencing token of its present holder.
     pub(crate) fn fencing_token(&self) -> Option<FencingToken> {
-        self.shared.hold().fencing_token
+        self.shared.tenure().fencing_token
     }
 
     /// Whether this hold is still the one that counts.
-    pub(crate) fn is_current(&self, hold: &Hold) -> bool {
+    pub(crate) fn is_current(&self, hold: &Tenure) -> bool {
         self.shared.generation() == hold.generation
     }
 

@@ -13,7 +13,7 @@ use crate::{
     line::Turn,
     plan::checked_ttl,
     release,
-    shared::Hold,
+    shared::Tenure,
 };
 
 /// A lock that is held.
@@ -47,7 +47,7 @@ use crate::{
 pub struct Guard {
     context: Arc<Context>,
     cell: Arc<LeaseCell>,
-    hold: Hold,
+    tenure: Tenure,
     /// The place of this process among those that wait for the name here.
     turn: Option<Turn>,
 }
@@ -57,8 +57,8 @@ impl Guard {
     pub(crate) fn new(context: Arc<Context>, cell: Arc<LeaseCell>) -> Result<Self, Error> {
         let first = cell.look(context.schedule()).due;
         context.keeper.register(&cell, first)?;
-        let hold = cell.shared.hold();
-        let guard = Self { context, cell, hold, turn: None };
+        let tenure = cell.shared.tenure();
+        let guard = Self { context, cell, tenure, turn: None };
         if guard.context.is_closed() {
             // It was closed between the check and the registration: nobody else ends this lease.
             guard.context.lose(&guard.cell, LossReason::Closed);
@@ -67,8 +67,8 @@ impl Guard {
     }
 
     /// The next hold of a lease that is kept already.
-    pub(crate) fn passed(context: Arc<Context>, cell: Arc<LeaseCell>, hold: Hold) -> Self {
-        Self { context, cell, hold, turn: None }
+    pub(crate) fn passed(context: Arc<Context>, cell: Arc<LeaseCell>, tenure: Tenure) -> Self {
+        Self { context, cell, tenure, turn: None }
     }
 
     /// From now on the lease goes to others of this process first.
@@ -90,7 +90,7 @@ impl Guard {
     /// returns that one's turn.
     pub(crate) fn take_over(&mut self, mut newer: Self) -> Option<Turn> {
         // The two swap: what is dropped here is a hold that is not current any more.
-        std::mem::swap(&mut self.hold, &mut newer.hold);
+        std::mem::swap(&mut self.tenure, &mut newer.tenure);
         newer.turn.take()
     }
 
@@ -213,7 +213,7 @@ impl Guard {
     /// Nothing where the dialect has none.
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.hold.fencing_token
+        self.tenure.fencing_token
     }
 
     /// The token of this lease: a secret, with which anybody can renew and release it.
@@ -274,7 +274,7 @@ impl Guard {
     }
 
     pub(crate) fn held(&self) -> Held {
-        Held::new(Arc::clone(&self.cell), self.hold)
+        Held::new(Arc::clone(&self.cell), self.tenure)
     }
 
     pub(crate) fn cell(&self) -> &Arc<LeaseCell> {
@@ -293,7 +293,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         // A hold that was passed on is over.
-        if self.cell.is_current(&self.hold) {
+        if self.cell.is_current(&self.tenure) {
             release::release_in_background(self);
         }
     }

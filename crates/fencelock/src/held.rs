@@ -4,24 +4,24 @@ use std::{sync::Arc, time::Duration};
 
 use fencelock_core::{FencingToken, LeaseState, LossReason, Moment, Names};
 
-use crate::{cell::LeaseCell, shared::Hold};
+use crate::{cell::LeaseCell, shared::Tenure};
 
 /// A lock that is held for the time of a [`run`](crate::Mutex::run): what of it the work may see.
 /// Clones see the same; none of them keeps the lock.
 #[derive(Clone, Debug)]
 pub struct Held {
     cell: Arc<LeaseCell>,
-    hold: Hold,
+    tenure: Tenure,
 }
 
 impl Held {
-    pub(crate) fn new(cell: Arc<LeaseCell>, hold: Hold) -> Self {
-        Self { cell, hold }
+    pub(crate) fn new(cell: Arc<LeaseCell>, tenure: Tenure) -> Self {
+        Self { cell, tenure }
     }
 
     /// Whether the lease went on to another holder of this process, which is a release.
     fn is_passed_on(&self) -> bool {
-        !self.cell.is_current(&self.hold)
+        !self.cell.is_current(&self.tenure)
     }
 
     /// All names.
@@ -34,7 +34,7 @@ impl Held {
     /// Nothing where the dialect has none.
     #[must_use]
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.hold.fencing_token
+        self.tenure.fencing_token
     }
 
     /// Whether the work may go on. Work that blocks or was spawned elsewhere must look at this

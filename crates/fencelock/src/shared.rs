@@ -31,7 +31,7 @@ const LARGEST_RANGE: u32 = AcquireRequest::MAX_RESERVE;
 
 /// One grant of a lease to one holder.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hold {
+pub(crate) struct Tenure {
     pub(crate) fencing_token: Option<FencingToken>,
     /// When it was asked for, or passed on.
     pub(crate) since: Moment,
@@ -48,7 +48,7 @@ pub(crate) struct Shared {
 }
 
 struct State {
-    hold: Hold,
+    tenure: Tenure,
     last_fence: Option<FencingToken>,
     passes: u32,
     /// Since when this process has the lease.
@@ -61,9 +61,9 @@ struct State {
 impl Shared {
     pub(crate) fn new(grant: &Granted) -> Self {
         let since = if grant.claim.is_some() { grant.answered } else { grant.sent };
-        let hold = Hold { fencing_token: grant.fencing_token, since, generation: 0 };
+        let tenure = Tenure { fencing_token: grant.fencing_token, since, generation: 0 };
         let state = State {
-            hold,
+            tenure,
             last_fence: grant.last_fence,
             passes: 0,
             turn_began: grant.answered,
@@ -83,8 +83,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn hold(&self) -> Hold {
-        self.state().hold
+    pub(crate) fn tenure(&self) -> Tenure {
+        self.state().tenure
     }
 
     pub(crate) fn generation(&self) -> u64 {
@@ -106,7 +106,7 @@ impl Shared {
     }
 
     /// The next hold, within the bounds.
-    pub(crate) fn pass(&self, now: Moment, ttl: Ttl) -> Option<Hold> {
+    pub(crate) fn pass(&self, now: Moment, ttl: Ttl) -> Option<Tenure> {
         let ended = [&self.private, &self.revoked].into_iter().any(|b| b.load(Ordering::Acquire));
         let mut state = self.state();
         let turn = now.saturating_since(state.turn_began);
@@ -115,23 +115,23 @@ impl Shared {
         } else {
             turn < ttl.as_duration() / 2
         };
-        let next = state.hold.fencing_token.and_then(FencingToken::next);
+        let next = state.tenure.fencing_token.and_then(FencingToken::next);
         let next = next.filter(|next| state.last_fence.is_some_and(|last| *next <= last));
         if ended || !within || next.is_none() {
             return None;
         }
         state.passes += 1;
-        let generation = state.hold.generation + 1;
-        state.hold = Hold { fencing_token: next, since: now, generation };
+        let generation = state.tenure.generation + 1;
+        state.tenure = Tenure { fencing_token: next, since: now, generation };
         self.generation.store(generation, Ordering::Release);
-        Some(state.hold)
+        Some(state.tenure)
     }
 
     /// How many more fencing tokens to ask for, when half of them are used and nobody asks yet:
     /// whoever is told asks, and then says [`Shared::widened`].
     pub(crate) fn wants_range(&self) -> Option<u32> {
         let mut state = self.state();
-        let own = state.hold.fencing_token?.as_u64();
+        let own = state.tenure.fencing_token?.as_u64();
         let left = state.last_fence.map_or(0, |last| last.as_u64().saturating_sub(own));
         if left > u64::from(state.range) / 2 {
             return None;
