@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use fencelock_core::LockName;
+use fencelock_core::{ListenerId, LockName};
 
 /// How names become keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,26 @@ impl KeyMapping {
             Self::Prefixed(prefix) => LockName::new(decode(key.strip_prefix(&prefix[..])?)?).ok(),
             Self::Verbatim => LockName::new(key).ok(),
         }
+    }
+
+    /// What channels begin with, and before it that the count which PUBLISH answers is known to be
+    /// of all that listen: on one server it is.
+    pub(crate) fn channels(&self) -> Vec<u8> {
+        let mut channels = b"1".to_vec();
+        if let Self::Prefixed(prefix) = self {
+            channels.extend_from_slice(prefix);
+        }
+        channels
+    }
+
+    /// The channel of a listener.
+    pub(crate) fn channel(&self, listener: ListenerId) -> Vec<u8> {
+        let mut channel = match self {
+            Self::Prefixed(prefix) => prefix.clone(),
+            Self::Verbatim => Vec::new(),
+        };
+        channel.extend_from_slice(format!("!wake:{listener}").as_bytes());
+        channel
     }
 
     /// The pattern for SCAN that matches the keys of all names with a prefix.

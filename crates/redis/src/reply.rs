@@ -151,18 +151,52 @@ impl<'a> Fields<'a> {
         Metadata::new(self.rest).map_err(|_| Odd("too much metadata"))
     }
 
-    /// A holder without proof.
+    /// Whether everything was taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// A number of places.
+    pub(crate) fn waiting(&mut self) -> Result<u32, Odd> {
+        u32::try_from(self.digits(8)?).map_err(|_| Odd("too large a number of places"))
+    }
+
+    pub(crate) fn flag(&mut self) -> Result<bool, Odd> {
+        match self.letter()? {
+            b'0' => Ok(false),
+            b'1' => Ok(true),
+            _ => Err(Odd("an unknown flag")),
+        }
+    }
+
+    /// A holder without proof: `who` in the scripts.
     pub(crate) fn holder(mut self, at: StoreTime) -> Result<Holder, Odd> {
-        let fencing_token = self.fencing_token()?;
+        let waiting = self.waiting()?;
+        let is_own = self.flag()?;
+        let last_fence = self.fencing_token()?;
+        let first_fence = self.fencing_token()?;
         let mut holder = Holder::new(Some(self.lease()?.remaining(at)));
-        holder.fencing_token = fencing_token;
+        let marks = self.letter()?;
+        if !(b'0'..=b'3').contains(&marks) {
+            return Err(Odd("unknown marks of a lease"));
+        }
+        holder.waiting = waiting;
+        holder.fencing_token = first_fence.filter(|_| is_own).or(last_fence);
+        holder.last_fence = last_fence;
+        holder.revoked = marks & 1 != 0;
+        holder.unattended = marks & 2 != 0;
         holder.metadata = self.metadata()?;
         Ok(holder)
     }
 
     pub(crate) fn repeated(mut self, at: StoreTime) -> Result<Grant, Odd> {
         let fence = self.fence()?;
-        Ok(Grant::new(fence, self.lease()?.remaining(at), Novelty::Repeated))
+        let last_fence = self.fencing_token()?.filter(|last| Some(*last) != fence.token());
+        let waiting = self.waiting()?;
+        let mut grant = Grant::new(fence, self.lease()?.remaining(at), Novelty::Repeated);
+        grant.last_fence = last_fence;
+        grant.waiting = waiting;
+        Ok(grant)
     }
 
     pub(crate) fn foreign(mut self, names: &Names) -> Result<Foreign, Odd> {

@@ -164,7 +164,11 @@ macro_rules! spoken {
 impl Store for RedisStore {
     fn capabilities(&self) -> Capabilities {
         match self.dialect {
-            Dialect::Native => Capabilities::full(self.dialect.name()),
+            Dialect::Native => {
+                let mut can = Capabilities::full(self.dialect.name());
+                (can.queue, can.wakeups) = (true, true);
+                can
+            }
             Dialect::Plain => Capabilities::bare(self.dialect.name()),
         }
     }
@@ -269,11 +273,7 @@ impl Store for RedisStore {
         request: &'a RevokeRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Revoked>> {
-        Box::pin(async move {
-            let _ = (request, by);
-            self.wire.connections.check_open()?;
-            Err(StoreError::unsupported("the redis store can't revoke a lease"))
-        })
+        spoken!(self, revoke(request, by))
     }
 
     fn listen(

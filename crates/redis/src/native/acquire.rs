@@ -2,11 +2,12 @@
 
 use std::sync::LazyLock;
 
-use fencelock_core::{AcquireRequest, Acquired, Busy, Fence, Grant, Moment, Novelty};
+use fencelock_core::{AcquireRequest, Acquired, Busy, Fence, Grant, Moment, Novelty, Queued};
 use fencelock_store::StoreResult;
 
 use super::{
-    ROUNDING_MS, UNKNOWN_LETTER, ahead_us, deadline_digits, fence_digits, refusal, ttl_digits,
+    LIVE_MS_MAX, ROUNDING_MS, UNKNOWN_LETTER, ahead_us, deadline_digits, digits, fence_digits,
+    listener_digits, mark_unattended, millis, refusal, ttl_digits,
 };
 use crate::{
     reply::{Fields, Odd},
@@ -14,7 +15,12 @@ use crate::{
     wire::Wire,
 };
 
-static SCRIPT: LazyLock<Script> = script!("../scripts/native/acquire.lua");
+static SCRIPT: LazyLock<Script> = script!(
+    "../scripts/native/take.lua",
+    "../scripts/native/record.lua",
+    "../scripts/native/line.lua",
+    "../scripts/native/acquire.lua",
+);
 
 pub(crate) async fn acquire(
     wire: &Wire,
@@ -24,16 +30,22 @@ pub(crate) async fn acquire(
     const HEAD_BYTES: usize = 64;
     let metadata = request.metadata.as_bytes();
     let life = request.ttl.as_duration() + request.retain.as_duration();
-    let mut question = wire.script(&SCRIPT, &request.names, 7, metadata.len() + 2 * HEAD_BYTES);
+    let mut question = wire.script(&SCRIPT, &request.names, 8, metadata.len() + 3 * HEAD_BYTES);
     question.arg(&request.token.to_hex());
     question.arg((life.as_millis() + ROUNDING_MS).to_string().as_bytes());
-    let mut lease = Vec::with_capacity(metadata.len() + 8);
+    let mut lease = Vec::with_capacity(metadata.len() + 25);
     lease.extend_from_slice(&ttl_digits(request.ttl));
+    lease.extend_from_slice(&listener_digits(request.listener));
+    lease.push(mark_unattended(request.unattended));
     lease.extend_from_slice(metadata);
     question.arg(&lease);
     let names_a_fence = request.floor.is_some() || request.proposed.is_some();
-    if names_a_fence || request.deadline.is_some() {
+    let wishes = request.place.is_some() || request.barging || request.reserve > 0;
+    if names_a_fence || wishes || request.deadline.is_some() {
         question.arg(&deadline_digits(request.deadline));
+    }
+    if names_a_fence || wishes {
+        question.arg(&wish(wire, request));
     }
     if names_a_fence {
         question.arg(&fence_digits(request.floor));
@@ -42,6 +54,23 @@ pub(crate) async fn acquire(
     }
     let answer = wire.ask(&mut question, by).await?;
     super::read(wire, answer, |letter, fields, at| decode(request, letter, fields, at))
+}
+
+/// The place that is wanted, and what else goes with a hand-over.
+fn wish(wire: &Wire, request: &AcquireRequest) -> Vec<u8> {
+    let mut wish = Vec::with_capacity(64);
+    let (claim, live) = match &request.place {
+        Some(place) => (place.claim.min(request.ttl).as_millis(), millis(place.live)),
+        None => (0, 0),
+    };
+    wish.extend_from_slice(&digits::<8>(u64::from(claim)));
+    wish.extend_from_slice(&digits::<8>(live.min(LIVE_MS_MAX)));
+    wish.extend_from_slice(&digits::<10>(millis(request.retain.as_duration())));
+    wish.push(if request.barging { b'1' } else { b'0' });
+    let reserve = request.reserve.min(AcquireRequest::MAX_RESERVE);
+    wish.extend_from_slice(&digits::<4>(u64::from(reserve)));
+    wish.extend_from_slice(&wire.keys.channels());
+    wish
 }
 
 pub(super) fn decode(
@@ -54,7 +83,12 @@ pub(super) fn decode(
         b'g' => match fields.fence()? {
             Fence::None => Err(Odd("a grant without a fencing token")),
             fence => {
-                let grant = Grant::new(fence, request.ttl.as_duration(), Novelty::Fresh);
+                let mut grant = Grant::new(fence, request.ttl.as_duration(), Novelty::Fresh);
+                if !fields.is_empty() {
+                    grant.last_fence =
+                        fields.fencing_token()?.filter(|last| Some(*last) != fence.token());
+                    grant.waiting = fields.waiting()?;
+                }
                 Ok(Acquired::Granted(grant))
             }
         },
@@ -62,6 +96,11 @@ pub(super) fn decode(
         b'b' => {
             let name = fields.name(&request.names)?.clone();
             Ok(Acquired::Busy(Busy::new(name, fields.holder(at)?)))
+        }
+        b'q' => {
+            let name = fields.name(&request.names)?.clone();
+            let position = fields.waiting()?;
+            Ok(Acquired::Queued(Queued::new(Busy::new(name, fields.holder(at)?), position)))
         }
         b'f' => Ok(Acquired::Foreign(fields.foreign(&request.names)?)),
         other => refusal(other).map(Acquired::Refused).ok_or(UNKNOWN_LETTER),

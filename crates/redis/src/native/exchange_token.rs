@@ -6,7 +6,8 @@ use fencelock_core::{ExchangeRequest, Exchanged, Fence, Grant, Moment, Novelty};
 use fencelock_store::StoreResult;
 
 use super::{
-    UNKNOWN_LETTER, ahead_us, deadline_digits, fence_digits, refusal, retain_ms, ttl_digits,
+    UNKNOWN_LETTER, ahead_us, deadline_digits, fence_digits, listener_digits, refusal, retain_ms,
+    ttl_digits,
 };
 use crate::{
     reply::Odd,
@@ -14,8 +15,11 @@ use crate::{
     wire::Wire,
 };
 
-static SCRIPT: LazyLock<Script> =
-    script!("../scripts/native/record.lua", "../scripts/native/exchange_token.lua");
+static SCRIPT: LazyLock<Script> = script!(
+    "../scripts/native/clock.lua",
+    "../scripts/native/record.lua",
+    "../scripts/native/exchange_token.lua",
+);
 
 pub(crate) async fn exchange_token(
     wire: &Wire,
@@ -23,7 +27,7 @@ pub(crate) async fn exchange_token(
     by: Moment,
 ) -> StoreResult<Exchanged> {
     let metadata = request.metadata.as_bytes();
-    let mut question = wire.script(&SCRIPT, &request.names, 8, metadata.len() + 160);
+    let mut question = wire.script(&SCRIPT, &request.names, 9, metadata.len() + 192);
     question.arg(&request.from.to_hex());
     question.arg(&request.to.to_hex());
     question.arg(&ttl_digits(request.ttl));
@@ -32,6 +36,7 @@ pub(crate) async fn exchange_token(
     question.arg(&deadline_digits(request.deadline));
     question.arg(&fence_digits(request.floor));
     question.arg(ahead_us().as_bytes());
+    question.arg(&listener_digits(request.listener));
     let answer = wire.ask(&mut question, by).await?;
     super::read(wire, answer, |letter, mut fields, at| match letter {
         b'g' => {

@@ -12,8 +12,12 @@ use crate::{
     wire::Wire,
 };
 
-static SCRIPT: LazyLock<Script> =
-    script!("../scripts/native/record.lua", "../scripts/native/force_release.lua");
+static SCRIPT: LazyLock<Script> = script!(
+    "../scripts/native/clock.lua",
+    "../scripts/native/record.lua",
+    "../scripts/native/line.lua",
+    "../scripts/native/force_release.lua",
+);
 
 pub(crate) async fn force_release(
     wire: &Wire,

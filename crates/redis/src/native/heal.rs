@@ -13,8 +13,11 @@ use crate::{
     wire::Wire,
 };
 
-static SCRIPT: LazyLock<Script> =
-    script!("../scripts/native/record.lua", "../scripts/native/heal.lua");
+static SCRIPT: LazyLock<Script> = script!(
+    "../scripts/native/clock.lua",
+    "../scripts/native/record.lua",
+    "../scripts/native/heal.lua",
+);
 
 pub(crate) async fn heal(wire: &Wire, request: &HealRequest, by: Moment) -> StoreResult<Healed> {
     let metadata = request.metadata.as_bytes();

@@ -14,8 +14,11 @@ use crate::{
     wire::Wire,
 };
 
-static SCRIPT: LazyLock<Script> =
-    script!("../scripts/native/record.lua", "../scripts/native/inspect.lua");
+static SCRIPT: LazyLock<Script> = script!(
+    "../scripts/native/clock.lua",
+    "../scripts/native/record.lua",
+    "../scripts/native/inspect.lua",
+);
 
 pub(crate) async fn inspect(
     wire: &Wire,

@@ -1,4 +1,5 @@
-//! The native format: one key for each lock, a fixed-width string that the scripts read and write.
+//! The native format: one key for each lock, a fixed-width string that the scripts read and write;
+//! a hash while somebody waits for it.
 //!
 //! Layout, arguments and replies stand at the head of each script, above all of `acquire.lua`.
 //! Each file here is one verb: what is asked, and how the answer is read.
@@ -12,9 +13,12 @@ mod list;
 mod raise_fence;
 mod release;
 mod renew;
+mod revoke;
 mod shorten;
 
-use fencelock_core::{FenceLimit, FencingToken, Refusal, Retain, StoreTime, Ttl};
+use std::time::Duration;
+
+use fencelock_core::{FenceLimit, FencingToken, ListenerId, Refusal, Retain, StoreTime, Ttl};
 use fencelock_store::{Reply, StoreError};
 
 pub(crate) use self::{
@@ -27,6 +31,7 @@ pub(crate) use self::{
     raise_fence::raise_fence,
     release::release,
     renew::renew,
+    revoke::revoke,
     shorten::shorten,
 };
 use crate::{
@@ -64,6 +69,30 @@ fn ahead_us() -> String {
     FenceLimit::default().as_duration().as_micros().to_string()
 }
 
+/// The most that fits into a place: more than a day.
+const LIVE_MS_MAX: u64 = 99_999_999;
+
+/// A span in whole ms.
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A listener as the record has it; all zeros for none.
+fn listener_digits(listener: Option<ListenerId>) -> [u8; ListenerId::DIGITS] {
+    let mut text = [b'0'; ListenerId::DIGITS];
+    let mut bits = listener.map_or(0, ListenerId::as_u64);
+    for digit in text.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[usize::from(bits.to_le_bytes()[0] & 15)];
+        bits >>= 4;
+    }
+    text
+}
+
+/// The marks of a lease that is new or renewed.
+fn mark_unattended(unattended: bool) -> u8 {
+    if unattended { b'2' } else { b'0' }
+}
+
 /// A number with leading zeros, cut at the left.
 fn digits<const N: usize>(mut number: u64) -> [u8; N] {
     let mut text = [b'0'; N];
@@ -79,6 +108,7 @@ fn refusal(letter: u8) -> Option<Refusal> {
         b's' => Some(Refusal::TokenRetired),
         b'd' => Some(Refusal::DeadlinePassed),
         b'a' => Some(Refusal::FenceAhead),
+        b'l' => Some(Refusal::QueueFull),
         _ => None,
     }
 }

@@ -12,8 +12,11 @@ use crate::{
     wire::Wire,
 };
 
-static SCRIPT: LazyLock<Script> =
-    script!("../scripts/native/record.lua", "../scripts/native/raise_fence.lua");
+static SCRIPT: LazyLock<Script> = script!(
+    "../scripts/native/clock.lua",
+    "../scripts/native/record.lua",
+    "../scripts/native/raise_fence.lua",
+);
 
 pub(crate) async fn raise_fence(
     wire: &Wire,

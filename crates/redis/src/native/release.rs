@@ -13,7 +13,12 @@ use crate::{
     wire::Wire,
 };
 
-static SCRIPT: LazyLock<Script> = script!("../scripts/native/release.lua");
+static SCRIPT: LazyLock<Script> = script!(
+    "../scripts/native/give.lua",
+    "../scripts/native/record.lua",
+    "../scripts/native/line.lua",
+    "../scripts/native/release.lua",
+);
 
 pub(crate) async fn release(
     wire: &Wire,
@@ -34,6 +39,7 @@ pub(crate) async fn release(
 
 pub(super) fn decode(letter: u8) -> Result<Released, Odd> {
     match letter {
+        b'w' => Ok(Released::Withdrawn),
         b'h' => Ok(Released::Held),
         b'x' => Ok(Released::Expired),
         b't' => Ok(Released::Taken),

@@ -2,18 +2,23 @@
 
 use std::sync::LazyLock;
 
-use fencelock_core::{Moment, RenewRequest, Renewed, StoreTime};
+use fencelock_core::{AcquireRequest, ListenerId, Moment, RenewRequest, Renewed, StoreTime};
 use fencelock_store::{StoreError, StoreResult};
 
-use super::{UNKNOWN_LETTER, retain_ms, ttl_digits};
+use super::{
+    UNKNOWN_LETTER, ahead_us, digits, listener_digits, mark_unattended, retain_ms, ttl_digits,
+};
 use crate::{
     reply::{Fields, Odd},
     script::{Script, script},
     wire::Wire,
 };
 
-static SCRIPT: LazyLock<Script> =
-    script!("../scripts/native/record.lua", "../scripts/native/renew.lua");
+static SCRIPT: LazyLock<Script> = script!(
+    "../scripts/native/clock.lua",
+    "../scripts/native/record.lua",
+    "../scripts/native/renew.lua",
+);
 
 pub(crate) async fn renew(
     wire: &Wire,
@@ -25,12 +30,14 @@ pub(crate) async fn renew(
 
 async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec<Renewed>> {
     let names = part.iter().flat_map(|request| request.names.iter());
-    let mut question = wire.script_on(&SCRIPT, names, 4 * part.len(), 80 * part.len());
+    let mut question = wire.script_on(&SCRIPT, names, 1 + 5 * part.len(), 128 * part.len());
+    question.arg(ahead_us().as_bytes());
     for request in part {
         question.arg(request.names.len().to_string().as_bytes());
         question.arg(&request.token.to_hex());
         question.arg(&ttl_digits(request.ttl));
         question.arg(retain_ms(request.retain).as_bytes());
+        question.arg(&rest(request));
     }
     let answer = wire.ask(&mut question, by).await?;
     let mut refused = None;
@@ -46,6 +53,18 @@ async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec
     }
 }
 
+/// What a renewal changes besides the end.
+fn rest(request: &RenewRequest) -> Vec<u8> {
+    let mut rest = Vec::with_capacity(5 + ListenerId::DIGITS);
+    let reserve = request.reserve.min(AcquireRequest::MAX_RESERVE);
+    rest.extend_from_slice(&digits::<4>(u64::from(reserve)));
+    rest.push(mark_unattended(request.unattended));
+    if request.listener.is_some() {
+        rest.extend_from_slice(&listener_digits(request.listener));
+    }
+    rest
+}
+
 pub(super) fn decode(
     letter: u8,
     mut fields: Fields<'_>,
@@ -53,7 +72,12 @@ pub(super) fn decode(
     refused: &mut Option<String>,
 ) -> Result<Renewed, Odd> {
     match letter {
-        b'k' => Ok(Renewed::extended(fields.lease()?.remaining(at))),
+        b'k' => Ok(Renewed::Extended {
+            remaining: fields.lease()?.remaining(at),
+            last_fence: fields.fencing_token()?,
+            revoked: fields.flag()?,
+            waiting: fields.waiting()?,
+        }),
         b'n' => Ok(Renewed::NotHeld(fields.not_held()?)),
         b'e' => {
             *refused = Some(fields.text());

@@ -14,6 +14,7 @@ mod list;
 mod raise_fence;
 mod release;
 mod renew;
+mod revoke;
 mod shorten;
 
 use fencelock_core::{Busy, Foreign, Holder, LockName, Names, NotHeld};
@@ -30,6 +31,7 @@ pub(crate) use self::{
     raise_fence::raise_fence,
     release::release,
     renew::renew,
+    revoke::revoke,
     shorten::shorten,
 };
 use crate::{

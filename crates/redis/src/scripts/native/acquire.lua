@@ -1,132 +1,108 @@
--- acquire: take one name, or several all or nothing, for one token.
+-- acquire: take one name, or several all or nothing, for one token; or wait in the line of the first
+-- busy one. Begins with take.lua, record.lua and line.lua.
 --
 -- KEYS  the keys of the names, in order, none twice
 -- ARGV  1 token     32 hexadecimal digits, fresh for every attempt, the same when it is sent again
---       2 life_ms   decimal: how long the key lives at least (ttl + retain, rounded up)
---       3 lease     ttl_ms, 8 digits, and straight behind it 0 to 1024 bytes of metadata
---       4 deadline  16 digits of server time in us: refused later than this; absent: never
+--       2 life_ms   decimal: how long the key lives at least (ttl + retain, rounded up, + 2)
+--       3 lease     ttl_ms, 8 digits; the listener of the caller, 16 hexadecimal digits, all 0 for
+--                   none; '2' if nobody will renew the lease, else '0'; and straight behind it 0 to
+--                   1024 bytes of metadata
+--       4 deadline  16 digits of server time in us: refused later than this; all 9 or absent: never
+--       5 wish      absent, or 1-8 claim_ms, all 0: no place is wanted; 9-16 live_ms,
+--                   17-26 retain_ms, 27 '1' if the line does not matter, else '0'; 28-31 how many
+--                   fencing tokens are reserved above the grant's own; 32 '1' if it is known from
+--                   the count that PUBLISH answers whether anybody listens, else '0'; 33- what
+--                   channels begin with
 --    and either no more, or all of
---       5 floor     16 digits: the highest fencing token that the caller knows, all 0 for none
---       6 proposed  16 digits: the fencing token that the caller proposes, all 0 for none
---       7 ahead_us  how far floor and proposed may run ahead of the server's clock
+--       6 floor     16 digits: the highest fencing token that the caller knows, all 0 for none
+--       7 proposed  16 digits: the fencing token that the caller proposes, all 0 for none
+--       8 ahead_us  how far floor and proposed may run ahead of the server's clock
 -- An argument and a new string cost the same here: each comes in the form in which it is stored.
 --
 -- The record of a name is a string (positions count from 1, numbers are zero padded decimals):
---   1-3 layout 'fl1', 4 kind 'm', 5 state 'h' held or 'f' free, 6-37 token of the holder or of the
---   last release, 38 '1' if that token wrote the fencing token else '0',
---   39-54 fencing token (all 0: none), and when held 55-70 stamp_us, 71-78 ttl_ms, 79- metadata.
+--   1-3 layout 'fl2', 4 kind 'm', 5 state 'h' held, 'r' reserved for a set whose turn has come or
+--   'f' free, 6-37 token of the holder or of the last release, 38 '1' if that token wrote the
+--   fencing token else '0', 39-54 fencing token, the last of its range (all 0: none), and unless
+--   free 55-70 the first of the range (all 0: no range), 71-86 stamp_us, 87-94 ttl_ms,
+--   95-110 listener of the holder, 111 bits: 1 it was asked to give it back, 2 nobody renews;
+--   112- metadata.
 --   A lease ends at stamp_us + 1000 * ttl_ms. Numbers of one width compare as strings; none is
 --   ever made by `..` or tostring() from a Lua number, which keep 14 digits only.
+-- While somebody waits it is a field of a hash: see line.lua.
 --
 -- Reply, one string: server time in us (16), a letter, and what belongs to it
---   g flag(1) fence(16)                          granted; flag '0': `proposed` was behind this
---   y flag(1) fence(16) stamp(16) ttl(8)         this token has the lease already, nothing changed;
---                                                flag '0': not every name has `fence` by this token
---   b index(4) fence(16) stamp(16) ttl(8) meta   KEYS[index] is held by another token
+--   g flag(1) fence(16)                      granted; flag '0': `proposed` was behind this
+--     [last(16) waiting(8)]                  the last fencing token of the range; how many wait
+--   y flag(1) fence(16) last(16) waiting(8) stamp(16) ttl(8)
+--                                            this token has the lease already, nothing changed;
+--                                            flag '0': not every name has `fence` by this token
+--   b index(4) who                           KEYS[index] is held by another token: see record.lua
+--   q index(4) position(8) who               the same, and this token has a place there
 --   s   spent: this token had its lease, which was released or ended
 --   d   the deadline has passed
 --   a   floor or proposed is too far ahead of the clock, or the range is used up
---   f index(4) what                              KEYS[index] is foreign: see record.lua
+--   l   the line has no room for another place
+--   f index(4) what                          KEYS[index] is foreign: see record.lua
+-- When memory is full there is no new grant and no new place: who wanted one hears b.
 --
--- Atomic: all of it. Everything is read and checked before the first write, so that a refusal, an
--- error and a re-sent request leave every key as it was.
+-- Atomic: all of it. What was read is checked before the first write, so that a refusal, an error
+-- and a re-sent request leave every key as it was, except that a lease which is over may have been
+-- handed to the first in line.
 
-local token, life, lease, deadline, floor = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local none = '0000000000000000'
+local waiting_max = 10000
 
-local time = redis.call('TIME')
-local seconds, micros = time[1], time[2]
-local now = #seconds == 10 and #micros == 6 and seconds .. micros
-  or string.format('%010d%06d', seconds, micros)
-
-local sub, format = string.sub, string.format
-
--- One name that nobody uses is the common case: taken by the very command that looks. Otherwise
--- the same command has read the record and written nothing.
-local count = #KEYS
-local first
-if count == 1 and (not deadline or now <= deadline)
-  and (not floor or floor < now and ARGV[6] == none) then
-  local record = 'fl1mh' .. token .. '1' .. now .. now .. lease
-  first = redis.pcall('SET', KEYS[1], record, 'NX', 'GET', 'PX', life)
-  -- Nearly as common: another token gave it back, and its fencing token is behind the clock. All
-  -- that is decided below comes to the same for it.
-  local released = first and #first == 54 and sub(first, 1, 5) == 'fl1mf'
-    and sub(first, 6, 37) ~= token and sub(first, 39) < now and tonumber(sub(first, 39))
-  if released then
-    redis.call('SET', KEYS[1], record, 'PX', life)
-  end
-  if released or not first then
-    return now .. 'g1' .. now
-  end
-end
-
--- Only the table of an error has `err`; for a string it is nil.
-local records = { first }
+local seen, highest, longest = {}, none, 0
 for i = 1, count do
   -- Out of memory refuses any SET, but a lock that is held must still be answered as held.
-  if not first or first.err and sub(first.err, 1, 3) == 'OOM' then
-    records[i] = redis.pcall('GET', KEYS[i])
+  local raw
+  if i == 1 and taken and not (taken.err and sub(taken.err, 1, 3) == 'OOM') then
+    raw = taken
+  end
+  local record, failure = look(KEYS[i], token, raw)
+  if failure then
+    return failure
+  end
+  seen[i] = record or false
+  if record and not record.foreign then
+    if record.fence > highest then
+      highest = record.fence
+    end
+    if waiting(record) > longest then
+      longest = waiting(record)
+    end
   end
 end
 
-local clock = tonumber(now)
-local highest, flag, fence = none, '1', none
-local mine, known, busy = 0, false, nil
-local first_end, first_lease
+local known, mine = false, 0
 for i = 1, count do
-  local record = records[i]
-  if record then
-    if record.err then
-      if sub(record.err, 1, 9) ~= 'WRONGTYPE' then
-        return record
-      end
-      local kind = redis.pcall('TYPE', KEYS[i])
-      return now .. 'f' .. format('%04d', i) .. (kind.ok and 't' .. kind.ok or 'u')
-    end
-    local head, length = sub(record, 1, 5), #record
-    local previous = sub(record, 39, 54)
-    if head == 'fl1mh' and length >= 78 then
-      local stamp, span = tonumber(sub(record, 55, 70)), tonumber(sub(record, 71, 78))
-      if not stamp or not span or not tonumber(previous) then
-        return now .. 'f' .. format('%04d', i) .. 'u'
-      end
-      local lease_end = stamp + span * 1000
-      local live = lease_end > clock
-      if sub(record, 6, 37) == token then
-        known = true
-        if live then
-          mine = mine + 1
-          if not first_end or lease_end < first_end then
-            first_end, first_lease = lease_end, sub(record, 55, 78)
-          end
-          if sub(record, 38, 38) ~= '1' or mine > 1 and previous ~= highest then
-            flag = '0'
-          end
-        end
-      elseif live and not busy then
-        busy = i
-      end
-    elseif sub(head, 1, 3) == 'fl1' and sub(head, 5) == 'f' and length >= 54
-      and tonumber(previous) then
-      -- Free, whatever kind it was: only its fencing token and its last token still count.
-      known = known or sub(record, 6, 37) == token
-    else
-      local what = 's'
-      if string.find(head, '^fl%d') and length >= 54 then
-        what = sub(head, 3, 3) ~= '1' and 'v' .. sub(head, 3, 3)
-          or sub(head, 4, 4) ~= 'm' and 'k' .. sub(head, 4, 4) or 'u'
-      end
-      return now .. 'f' .. format('%04d', i) .. what
-    end
-    if previous > highest then
-      highest = previous
-    end
+  local record = seen[i]
+  if record and record.foreign then
+    return now .. 'f' .. format('%04d', i) .. record.foreign
   end
+  if is_holder(record, token) then
+    mine = mine + 1
+  end
+  known = known or record and record.token == token and not is_reserved(record, token)
 end
 
 if mine == count then
-  return now .. 'y' .. flag .. highest .. first_lease
+  local first_end, first_lease, own
+  local flag = '1'
+  for i = 1, count do
+    local record = seen[i]
+    if not first_end or record.ends < first_end then
+      first_end, first_lease = record.ends, record.lease
+    end
+    if record.flag ~= '1' or record.fence ~= highest then
+      flag = '0'
+    end
+    if not own and own_fence(record) ~= none then
+      own = own_fence(record)
+    end
+  end
+  local fence = flag == '1' and own or highest
+  return now .. 'y' .. flag .. fence .. (flag == '1' and highest or none)
+    .. format('%08d', longest) .. first_lease
 end
 -- A set that has lost a member is lost: the rest of it does not come back to the same token.
 if known then
@@ -135,54 +111,190 @@ end
 if deadline and now > deadline then
   return now .. 'd'
 end
-if busy then
-  local record = records[busy]
-  return now .. 'b' .. format('%04d', busy) .. sub(record, 39)
+
+-- Writes what passing on has changed and not written.
+local function settle()
+  for i = 1, count do
+    local record = seen[i]
+    if record and record.line and record.line.changed then
+      store(KEYS[i], record)
+    end
+  end
 end
 
-local proposed = floor and ARGV[6] or none
+if not wish or sub(wish, 27, 27) == '0' then
+  for i = 1, count do
+    local record = seen[i]
+    if record and record.line then
+      record = pass_on(KEYS[i], record, token)
+      if not record then
+        settle()
+        return now .. 'f' .. format('%04d', i) .. 'u'
+      end
+      seen[i] = record
+    end
+  end
+end
+
+local busy
+for i = count, 1, -1 do
+  if seen[i] and seen[i].live and not is_reserved(seen[i], token) then
+    busy = i
+  end
+end
+local limit = floor and clock + ARGV[8]
+
+if busy then
+  local record = seen[busy]
+  if not wish or sub(wish, 1, 8) == '00000000' then
+    settle()
+    return now .. 'b' .. format('%04d', busy) .. who(record)
+  end
+  if floor and tonumber(floor) > limit then
+    settle()
+    return now .. 'a'
+  end
+  local line = record.line
+  local is_new = not (line and line.mine)
+  if is_new and line and line.length >= waiting_max then
+    settle()
+    return now .. 'l'
+  end
+  if not line then
+    -- Full memory has no room for a line; the same again is written only to find that out.
+    local done = redis.pcall('SET', KEYS[busy], written(record), 'KEEPTTL')
+    if done.err then
+      return sub(done.err, 1, 3) == 'OOM' and now .. 'b' .. format('%04d', busy) .. who(record)
+        or done
+    end
+    local expiry = redis.call('PEXPIRETIME', KEYS[busy])
+    if expiry < 0 then
+      expiry = ceil(record.ends / 1000)
+    end
+    line = { head = 1, tail = 0, expiry = expiry, channels = sub(wish, 32), length = 0,
+      inflated = false, seen = {}, gone = {}, ahead = 2 }
+    record.line = line
+  end
+  -- A set that moves on to the line of another name holds nothing and waits nowhere else.
+  for i = 1, count do
+    local other = seen[i]
+    if other and i ~= busy then
+      if other.line and other.line.mine and not withdraw(KEYS[i], other.line) then
+        return now .. 'f' .. format('%04d', i) .. 'u'
+      end
+      if is_reserved(other, token) then
+        -- Free, and last used by nobody: the set will ask with the same token again.
+        other.state, other.free, other.live, other.token = 'f', true, false, none .. none
+        local passed = pass_on(KEYS[i], other)
+        if not passed then
+          return now .. 'f' .. format('%04d', i) .. 'u'
+        end
+        seen[i] = passed
+        if passed == other then
+          store(KEYS[i], other)
+        end
+      end
+    end
+  end
+  local was_empty = line.length == 0
+  if is_new then
+    line.tail, line.length = line.tail + 1, line.length + 1
+    line.mine, line.is_longer = line.tail, true
+  end
+  line.span = tonumber(sub(wish, 9, 16))
+  local bits = (count > 1 and 1 or 0) + (sub(wish, 27, 27) == '1' and 2 or 0)
+  line.place = token .. now .. sub(wish, 9, 16) .. sub(wish, 1, 8) .. sub(wish, 17, 26) .. bits
+    .. (floor or none) .. (count > 1 and '0000' or sub(wish, 28, 31)) .. sub(lease, 9, 24)
+    .. sub(lease, 26)
+  line.seen[line.mine] = line.place
+  local place = position(KEYS[busy], line, line.mine)
+  local channels, listener, holder = line.channels, record.listener, record.token
+  local stored, refusal = pcall(store, KEYS[busy], record)
+  if not stored then
+    local text = type(refusal) == 'table' and refusal.err or tostring(refusal)
+    if sub(text, 1, 3) ~= 'OOM' then
+      error(refusal)
+    end
+    line.length = line.length - 1
+    return now .. 'b' .. format('%04d', busy) .. who(record)
+  end
+  settle()
+  -- The holder may be passing the lease around in its own process, since nobody waited.
+  if was_empty then
+    tell(channels, listener, 'w' .. holder)
+  end
+  return now .. 'q' .. format('%04d%08d', busy, place) .. who(record)
+end
+
+proposed = floor and proposed or none
+highest = none
+for i = 1, count do
+  if seen[i] and seen[i].fence > highest then
+    highest = seen[i].fence
+  end
+end
 if floor then
-  local limit = clock + ARGV[7]
   if tonumber(floor) > limit or tonumber(proposed) > limit then
+    settle()
     return now .. 'a'
   end
   if floor > highest then
     highest = floor
   end
 end
-flag = '1'
+local flag, fence, last = '1', now, none
 if proposed ~= none then
   fence = proposed
   if proposed <= highest then
     flag, fence = '0', highest
   end
-elseif now > highest then
-  fence = now
-else
-  local number = tonumber(highest) + 1
-  if number > 9007199254740991 then
+elseif now <= highest then
+  if tonumber(highest) + 1 > largest then
+    settle()
     return now .. 'a'
   end
-  fence = format('%016.0f', number)
+  fence = format('%016.0f', highest + 1)
+end
+if flag == '1' then
+  last = fence
+  local reserve = wish and count == 1 and tonumber(sub(wish, 28, 31)) or 0
+  if reserve > 0 then
+    if fence + reserve > largest then
+      settle()
+      return now .. 'a'
+    end
+    last = format('%016.0f', fence + reserve)
+  end
 end
 
+local ttl, ends = sub(lease, 1, 8), clock + sub(lease, 1, 8) * 1000
 for i = 1, count do
-  local written = fence
-  if flag == '0' then
-    written = records[i] and sub(records[i], 39, 54) or none
-    -- The floor is kept too: a copy of this request must hear the same number.
-    if floor > written then
-      written = floor
-    end
+  local old = seen[i]
+  local line = old and old.line
+  if line and line.mine and not withdraw(KEYS[i], line) then
+    settle()
+    return now .. 'f' .. format('%04d', i) .. 'u'
   end
-  -- A fencing token that runs ahead of the clock keeps its key until the clock has passed it.
-  local lives = life
-  if written > now then
-    local ahead = math.ceil((written - now) / 1000) + 1
-    if ahead > tonumber(life) then
-      lives = format('%.0f', ahead)
-    end
-  end
-  redis.call('SET', KEYS[i], 'fl1mh' .. token .. flag .. written .. now .. lease, 'PX', lives)
 end
-return now .. 'g' .. flag .. fence
+longest = 0
+for i = 1, count do
+  local old = seen[i]
+  local tokens = last
+  if flag == '0' then
+    tokens = old and old.fence or none
+    -- The floor is kept too: a copy of this request must hear the same number.
+    if floor and floor > tokens then
+      tokens = floor
+    end
+  end
+  local record = { state = 'h', token = token, flag = flag, fence = tokens,
+    first = flag == '1' and fence or none, lease = now .. ttl, listener = sub(lease, 9, 24),
+    marks = sub(lease, 25, 25), metadata = sub(lease, 26), ends = ends, live = true,
+    line = old and old.line, new = true }
+  record.forget = forget_time(ends, life_ms - 2 - ttl, tokens)
+  if waiting(record) > longest then
+    longest = waiting(record)
+  end
+  store(KEYS[i], record)
+end
+return now .. 'g' .. flag .. fence .. last .. format('%08d', longest)

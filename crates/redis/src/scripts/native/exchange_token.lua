@@ -1,20 +1,22 @@
 -- exchange_token: give a lease a fresh token and a larger fencing token: a new grant. Begins with
--- record.lua.
+-- clock.lua and record.lua.
 --
 -- KEYS  the keys of the names, in order, none twice
 -- ARGV  1 from, 2 to: the tokens; 3 ttl_ms (8 digits), 4 retain_ms (decimal), 5 metadata
 --       6 deadline_us, 7 floor (16 digits each, all 9 and all 0 for none), 8 ahead_us
+--       9 the listener of the new holder, 16 hexadecimal digits, all 0 for none
 --
 -- Reply, one string: server time in us (16), then
 --   g fence(16) stamp(16) ttl(8)            granted; the lease of the member that ends first
---   y flag(1) fence(16) stamp(16) ttl(8)    `to` has the lease already, nothing changed
+--   y flag(1) fence(16) last(16) waiting(8) stamp(16) ttl(8)
+--                                           `to` has the lease already, nothing changed; waiting 0
 --   s, d, a                                 refused: as in acquire.lua
 --   n why                                   `from` does not hold it: see record.lua
 --
 -- Atomic: all of it; all keys are read and checked before the first write.
 
 local from, to, ttl, retain = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local seen, failure = look_all(1, #KEYS)
+local seen, failure = look_all(1, #KEYS, from)
 if failure then
   return failure
 end
@@ -23,31 +25,36 @@ if why and sub(why, 1, 1) == 'f' then
   return now .. 'n' .. why
 end
 
-local mine, known = 0, false
-local highest, flag = none, '1'
-local first_end, first_lease
+local mine, known, highest = 0, false, none
 for i = 1, #KEYS do
   local record = seen[i]
   if record then
-    if record.token == to then
-      known = true
-      if record.live then
-        mine = mine + 1
-        if not first_end or record.ends < first_end then
-          first_end, first_lease = record.ends, record.lease
-        end
-        if record.flag ~= '1' or mine > 1 and record.fence ~= highest then
-          flag = '0'
-        end
-      end
-    end
     if record.fence > highest then
       highest = record.fence
     end
+    if is_holder(record, to) then
+      mine = mine + 1
+    end
+    known = known or record.token == to and not is_reserved(record, to)
   end
 end
 if mine == #KEYS then
-  return now .. 'y' .. flag .. highest .. first_lease
+  local first_end, first_lease, own
+  local flag = '1'
+  for i = 1, #KEYS do
+    local record = seen[i]
+    if not first_end or record.ends < first_end then
+      first_end, first_lease = record.ends, record.lease
+    end
+    if record.flag ~= '1' or record.fence ~= highest then
+      flag = '0'
+    end
+    if not own and own_fence(record) ~= none then
+      own = own_fence(record)
+    end
+  end
+  return now .. 'y' .. flag .. (flag == '1' and own or highest)
+    .. (flag == '1' and highest or none) .. '00000000' .. first_lease
 end
 if known then
   return now .. 's'
@@ -66,24 +73,26 @@ if ARGV[7] > highest then
 end
 local fence = now
 if highest >= now then
-  local number = tonumber(highest) + 1
-  if number > 9007199254740991 then
+  if tonumber(highest) + 1 > largest then
     return now .. 'a'
   end
-  fence = format('%016.0f', number)
+  fence = format('%016.0f', highest + 1)
 end
 
 local asked = clock + ttl * 1000
-first_end, first_lease = nil, nil
+local first_end, first_lease
 for i = 1, #KEYS do
-  local lease, ends = seen[i].lease, seen[i].ends
-  if asked > ends then
-    lease, ends = now .. ttl, asked
+  local record = seen[i]
+  if asked > record.ends then
+    record.lease, record.ends = now .. ttl, asked
   end
-  redis.call('SET', KEYS[i], 'fl1mh' .. to .. '1' .. fence .. lease .. ARGV[5],
-    'PX', life(ends, retain, fence))
-  if not first_end or ends < first_end then
-    first_end, first_lease = ends, lease
+  record.token, record.flag, record.fence, record.first = to, '1', fence, fence
+  record.listener, record.metadata = ARGV[9], ARGV[5]
+  record.marks = (record.marks == '1' or record.marks == '3') and '1' or '0'
+  record.forget, record.new = forget_time(record.ends, retain, fence), true
+  store(KEYS[i], record)
+  if not first_end or record.ends < first_end then
+    first_end, first_lease = record.ends, record.lease
   end
 end
 return now .. 'g' .. fence .. first_lease

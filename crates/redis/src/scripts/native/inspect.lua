@@ -1,18 +1,18 @@
--- inspect: look at names. Begins with record.lua. Writes nothing.
+-- inspect: look at names. Begins with clock.lua and record.lua. Writes nothing.
 --
 -- KEYS  the keys of the names
 -- ARGV  none
 --
 -- Reply: a list, server time in us (16) first, then for each key
---   e fence(16)                                  nobody holds it; all 0: no fencing token known
---   h token(32) fence(16) stamp(16) ttl(8) meta  held
---   f what                                       foreign: see record.lua
+--   e fence(16)       nobody holds it; all 0: no fencing token known
+--   h token(32) who   held: see record.lua
+--   f what            foreign: see record.lua
 --
 -- Atomic: all of it.
 
 local replies = { now }
 for i = 1, #KEYS do
-  local record, failure = look(KEYS[i])
+  local record, failure = look(KEYS[i], none)
   if failure then
     return failure
   end
@@ -22,7 +22,7 @@ for i = 1, #KEYS do
   elseif record.foreign then
     reply = 'f' .. record.foreign
   elseif record.live then
-    reply = 'h' .. record.token .. record.fence .. record.lease .. record.metadata
+    reply = 'h' .. record.token .. who(record)
   else
     reply = 'e' .. record.fence
   end

@@ -1,4 +1,4 @@
--- raise_fence: write a larger fencing token to a lease. Begins with record.lua.
+-- raise_fence: write a larger fencing token to a lease. Begins with clock.lua and record.lua.
 --
 -- KEYS  the keys of the names, in order, none twice
 -- ARGV  1 token, 2 fence (16 digits), 3 ahead_us
@@ -16,7 +16,7 @@
 -- full.
 
 local token, fence = ARGV[1], ARGV[2]
-local seen, failure = look_all(1, #KEYS)
+local seen, failure = look_all(1, #KEYS, token)
 if failure then
   return failure
 end
@@ -35,9 +35,9 @@ for i = 1, #KEYS do
 end
 for i = 1, #KEYS do
   local record = seen[i]
-  -- The expiry first: a right that is missing then refuses the whole, and it is allowed when
-  -- memory is full, as is every write after it.
-  redis.call('PEXPIRE', KEYS[i], life(record.ends, 0, fence), 'GT')
-  redis.call('SET', KEYS[i], 'fl1mh' .. token .. '1' .. fence .. sub(record.raw, 55), 'KEEPTTL')
+  record.flag, record.fence, record.first = '1', fence, fence
+  -- Not before its lease is over either, which the record was written to outlive.
+  record.forget, record.longer = forget_time(record.ends, 0, fence), true
+  store(KEYS[i], record)
 end
 return now .. 'k'

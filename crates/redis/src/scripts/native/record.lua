@@ -1,70 +1,130 @@
--- record: the part that all scripts but acquire and release begin with. Not a script of its own.
+-- record: reads and writes what is at a key. Not a script of its own: it needs `now`, the server's
+-- time as 16 digits.
 --
--- The record is described in acquire.lua. A foreign value is said as
+-- The record is described in acquire.lua, its line in line.lua. A foreign value is said as
 --   s a string that is no record, t<type> another type, v<n> another layout version,
 --   k<kind> a held record of another kind of lock, u something unreadable.
 -- Why a token does not hold a name is said as
 --   a no record   r this token was released   x its lease had ended
 --   t another token was granted since   f<foreign> as above
+-- A holder is said as <who>
+--   waiting(8) flag(1) fence(16) first(16) stamp(16) ttl(8) marks(1) metadata
 
-local sub, format = string.sub, string.format
+local sub, find, format, ceil = string.sub, string.find, string.format, math.ceil
 local none = '0000000000000000'
-
-local time = redis.call('TIME')
-local now = format('%010d%06d', time[1], time[2])
+local largest = 9007199254740991
 local clock = tonumber(now)
 
--- Reads a key. Returns a table, its field `foreign` set for what is not ours; nothing where
--- nothing is; and an error of the server as the second value.
-local function look(key)
-  local record = redis.pcall('GET', key)
-  if not record then
+-- Takes a record apart; nothing where it is none.
+local function parse(raw)
+  local head, length = sub(raw, 1, 5), #raw
+  if (head == 'fl2mh' or head == 'fl2mr') and length >= 111 then
+    -- All numbers at once; a token or a listener of another form is nobody's.
+    if find(sub(raw, 38, 94), '%D') or find(sub(raw, 6, 37), '[^0-9a-f]')
+      or find(sub(raw, 95, 110), '[^0-9a-f]') or not find(sub(raw, 111, 111), '[0-3]') then
+      return nil
+    end
+    local ends = tonumber(sub(raw, 71, 86)) + sub(raw, 87, 94) * 1000
+    return { raw = raw, state = sub(head, 5), token = sub(raw, 6, 37), flag = sub(raw, 38, 38),
+      fence = sub(raw, 39, 54), first = sub(raw, 55, 70), lease = sub(raw, 71, 94),
+      listener = sub(raw, 95, 110), marks = sub(raw, 111, 111), metadata = sub(raw, 112),
+      ends = ends, live = ends > clock, free = false }
+  end
+  -- Free, whatever kind it was: only its fencing token and its last token still count.
+  if sub(head, 1, 3) == 'fl2' and sub(head, 5) == 'f' and length >= 54
+    and not find(sub(raw, 38, 54), '%D') then
+    return { raw = raw, state = 'f', token = sub(raw, 6, 37), flag = sub(raw, 38, 38),
+      fence = sub(raw, 39, 54), first = none, live = false, free = true }
+  end
+  return nil
+end
+
+-- What a string is that is no record of ours.
+local function what_is(raw)
+  local head = sub(raw, 1, 5)
+  if not find(head, '^fl%d') or #raw < 54 then
+    return 's'
+  end
+  return sub(head, 3, 3) ~= '2' and 'v' .. sub(head, 3, 3)
+    or sub(head, 4, 4) ~= 'm' and 'k' .. sub(head, 4, 4) or 'u'
+end
+
+-- The line of a key that somebody waits at; nothing where its parts do not fit each other.
+local function read_line(key, bounds, mine)
+  if not bounds or #bounds < 49 or find(sub(bounds, 1, 49), '%D') then
     return nil
   end
-  if type(record) == 'table' then
-    if sub(record.err, 1, 9) ~= 'WRONGTYPE' then
-      return nil, record
-    end
+  local line = { head = tonumber(sub(bounds, 1, 16)), tail = tonumber(sub(bounds, 17, 32)),
+    expiry = tonumber(sub(bounds, 33, 48)), channels = sub(bounds, 49),
+    length = (redis.call('HLEN', key) - 2) / 2, inflated = true, seen = {}, gone = {}, ahead = 2 }
+  if mine then
+    line.mine = not find(mine, '%D') and tonumber(mine) or -1
+  end
+  local span = line.tail - line.head + 1
+  if line.length % 1 ~= 0 or line.length < 0 or line.length > span or span > 1e15
+    or line.mine and (line.mine < line.head or line.mine > line.tail) then
+    return nil
+  end
+  return line
+end
+
+-- Reads a key, or takes what was read there. Returns a table, its field `foreign` set for what is
+-- not ours, `absent` for a line whose record is forgotten; nothing where nothing is; and an error
+-- of the server as the second value. `line.mine` is the number of the token's place.
+local function look(key, token, raw)
+  if raw == nil then
+    raw = redis.pcall('GET', key)
+  end
+  if not raw then
+    return nil
+  end
+  if type(raw) ~= 'table' then
+    return parse(raw) or { foreign = what_is(raw) }
+  end
+  if sub(raw.err, 1, 9) ~= 'WRONGTYPE' then
+    return nil, raw
+  end
+  local fields = redis.pcall('HMGET', key, 'r', 'q', 'i' .. token)
+  if fields.err and sub(fields.err, 1, 9) ~= 'WRONGTYPE' then
+    return nil, fields
+  end
+  local record = fields[1] and parse(fields[1])
+  if not record then
     local kind = redis.pcall('TYPE', key)
     return { foreign = kind.ok and 't' .. kind.ok or 'u' }
   end
-  local head, length = sub(record, 1, 5), #record
-  local seen = { token = sub(record, 6, 37), flag = sub(record, 38, 38),
-    fence = sub(record, 39, 54), live = false, free = true, raw = record }
-  if head == 'fl1mh' and length >= 78 then
-    local stamp, span = tonumber(sub(record, 55, 70)), tonumber(sub(record, 71, 78))
-    if not stamp or not span or not tonumber(seen.fence) then
-      return { foreign = 'u' }
-    end
-    seen.free = false
-    seen.lease = sub(record, 55, 78)
-    seen.ends = stamp + span * 1000
-    seen.live = seen.ends > clock
-    seen.metadata = sub(record, 79)
-    return seen
+  record.line = read_line(key, fields[2], fields[3])
+  if not record.line then
+    return { foreign = 'u' }
   end
-  if sub(head, 1, 3) == 'fl1' and sub(head, 5) == 'f' and length >= 54 and tonumber(seen.fence) then
-    return seen
+  if not record.live and record.line.expiry * 1000 < clock then
+    return { raw = record.raw, line = record.line, absent = true, state = 'f', token = '',
+      flag = '0', fence = none, first = none, live = false, free = true }
   end
-  local what = 's'
-  if string.find(head, '^fl%d') and length >= 54 then
-    what = sub(head, 3, 3) ~= '1' and 'v' .. sub(head, 3, 3)
-      or sub(head, 4, 4) ~= 'm' and 'k' .. sub(head, 4, 4) or 'u'
-  end
-  return { foreign = what }
+  return record
 end
 
 -- Reads several keys: the records, or an error of the server as the second value.
-local function look_all(from, to)
+local function look_all(from, to, token)
   local seen = {}
   for i = from, to do
-    local record, failure = look(KEYS[i])
+    local record, failure = look(KEYS[i], token)
     if failure then
       return nil, failure
     end
     seen[i] = record or false
   end
   return seen
+end
+
+-- Whether the token has a running lease here.
+local function is_holder(record, token)
+  return record and record.live and record.state == 'h' and record.token == token
+end
+
+-- Whether the name is kept for the token of a set.
+local function is_reserved(record, token)
+  return record and record.live and record.state == 'r' and record.token == token
 end
 
 -- Why the token does not hold all of the keys; nothing when it does.
@@ -76,10 +136,10 @@ local function why_not_held(seen, from, to, token)
   end
   for i = from, to do
     local record = seen[i]
-    if not record then
+    if not record or record.absent then
       return 'a'
     end
-    if not (record.live and record.token == token) then
+    if not is_holder(record, token) then
       if record.token == token then
         return record.free and 'r' or 'x'
       end
@@ -88,22 +148,131 @@ local function why_not_held(seen, from, to, token)
   end
 end
 
--- How long, in ms, a key lives whose lease ends then: `retain` longer, and never shorter than
--- until the clock has passed its fencing token. 2 ms more than that, since the server counts
--- expiry in whole ms from an instant before it was asked for the time.
-local function life(ends, retain, fence)
-  local span = (ends > clock and ends - clock or 0) / 1000 + retain
-  local ahead = (fence - clock) / 1000
-  return format('%.0f', math.ceil(span > ahead and span or ahead) + 2)
+local function waiting(record)
+  return record and record.line and record.line.length or 0
 end
 
--- Writes a record in place of another, also when memory is full: then a SET is refused, but not
--- a PEXPIRE, nor any write that follows one.
-local function rewrite(key, record, lives)
-  local done = redis.pcall('SET', key, record, 'PX', lives)
-  if done.err then
-    redis.call('PEXPIRE', key, lives)
-    redis.call('SET', key, record, 'PX', lives)
+-- A holder, for a reply.
+local function who(record)
+  return format('%08d', waiting(record)) .. record.flag .. record.fence .. record.first
+    .. record.lease .. record.marks .. record.metadata
+end
+
+-- The fencing token of the grant itself, where a range goes with it: the first.
+local function own_fence(record)
+  return record.flag == '1' and record.first ~= none and record.first or record.fence
+end
+
+-- When a record may be forgotten whose lease ends then: `retain` ms later, and never before the
+-- clock has passed its fencing token.
+local function forget_time(ends, retain, fence)
+  local used = (ends > clock and ends or clock) + retain * 1000
+  local ahead = tonumber(fence)
+  return used > ahead and used or ahead
+end
+
+-- In how many ms that is: 2 ms more, since the server counts expiry in whole ms from an instant
+-- before it was asked for the time.
+local function life(forget)
+  return format('%.0f', ceil((forget - clock) / 1000) + 2)
+end
+
+-- Ends a lease.
+local function finish(record, state)
+  record.state, record.free, record.live, record.ends = state, state == 'f', false, clock
+  record.first, record.lease, record.metadata = none, now .. '00000000', ''
+  record.listener, record.marks = none, '0'
+end
+
+local function written(record)
+  if record.absent then
+    return record.raw
+  end
+  local head = 'fl2m' .. record.state .. record.token .. record.flag .. record.fence
+  if record.state == 'f' then
+    return head
+  end
+  return head .. record.first .. record.lease .. record.listener .. record.marks .. record.metadata
+end
+
+-- Writes a key with a line, or the last of it.
+local function store_line(key, record)
+  local line, raw = record.line, written(record)
+  line.changed = false
+  if record.forget then
+    local expiry = ceil(record.forget / 1000)
+    line.expiry = record.longer and line.expiry > expiry and line.expiry or expiry
+  end
+  local span = line.expiry - clock / 1000
+  if line.span and line.span > span then
+    span = line.span
+  end
+  span = format('%.0f', ceil(span > 0 and span or 0) + 2)
+  if line.inflated and not line.is_longer then
+    -- Harmless, allowed when memory is full, and so is every write after it.
+    redis.call('PEXPIRE', key, span, 'GT')
+  end
+  if line.length == 0 then
+    -- Nobody waits any more: a plain record again.
+    line.inflated, line.gone = false, {}
+    record.line = nil
+    if record.absent or not record.live and line.expiry * 1000 <= clock then
+      redis.call('DEL', key)
+    else
+      redis.call('SET', key, raw, 'PXAT', format('%.0f', line.expiry))
+    end
+    return
+  end
+  local fields = { 'r', raw, 'q', format('%016.0f%016.0f%016.0f', line.head, line.tail, line.expiry)
+    .. line.channels }
+  if line.place then
+    local number = format('%.0f', line.mine)
+    fields[5], fields[6], fields[7], fields[8] =
+      'w' .. number, line.place, 'i' .. sub(line.place, 1, 32), number
+  end
+  if not line.inflated then
+    redis.call('DEL', key)
+  end
+  redis.call('HSET', key, unpack(fields))
+  if not line.inflated then
+    redis.call('PEXPIRE', key, span)
+  elseif line.is_longer then
+    redis.call('PEXPIRE', key, span, 'GT')
+  end
+  for i = 1, #line.gone, 1000 do
+    redis.call('HDEL', key, unpack(line.gone, i, math.min(i + 999, #line.gone)))
+  end
+  line.inflated, line.is_longer, line.place, line.gone = true, false, nil, {}
+end
+
+-- Writes a key. `record.forget` says when it may be forgotten, nothing: as before; `longer`: not
+-- before it may be already. Works when memory is full, but for what is `new`.
+local function store(key, record)
+  if record.line then
+    return store_line(key, record)
+  end
+  local raw = written(record)
+  if not record.forget then
+    return redis.call('SET', key, raw, 'KEEPTTL')
+  end
+  local lives = life(record.forget)
+  if record.longer then
+    -- The expiry first: it is allowed when memory is full, and so is every write after it.
+    redis.call('PEXPIRE', key, lives, 'GT')
+    if raw ~= record.raw then
+      redis.call('SET', key, raw, 'KEEPTTL')
+    end
+  elseif not record.live and record.forget <= clock and record.fence < now then
+    redis.call('DEL', key)
+  elseif record.new then
+    redis.call('SET', key, raw, 'PX', lives)
+  else
+    -- Full memory refuses a SET, but not a PEXPIRE, nor any write that follows one.
+    local done = redis.pcall('SET', key, raw, 'PX', lives)
+    if done.err then
+      redis.call('PEXPIRE', key, lives)
+      redis.call('SET', key, raw, 'PX', lives)
+    end
   end
 end
 

@@ -1,7 +1,10 @@
--- shorten: bring the end of a lease nearer, never farther. Begins with record.lua.
+-- shorten: bring the end of a lease nearer, never farther. Begins with clock.lua, record.lua and
+-- line.lua.
 --
 -- KEYS  the keys of the names, in order, none twice
 -- ARGV  1 token, 2 ttl_ms (8 digits), 3 retain_ms (decimal)
+--
+-- The first in line is told: it has set its timer by the old end.
 --
 -- Reply, one string: server time in us (16), then
 --   k stamp(16) ttl(8)   what the member that ends last counts from, and how long it runs
@@ -10,7 +13,7 @@
 -- Atomic: all of it; all keys are read and checked before the first write.
 
 local token, ttl, retain = ARGV[1], ARGV[2], ARGV[3]
-local seen, failure = look_all(1, #KEYS)
+local seen, failure = look_all(1, #KEYS, token)
 if failure then
   return failure
 end
@@ -23,14 +26,16 @@ local asked = clock + ttl * 1000
 local last_end, last_lease
 for i = 1, #KEYS do
   local record = seen[i]
-  local lease, ends = record.lease, record.ends
-  if asked < ends then
-    lease, ends = now .. ttl, asked
+  if asked < record.ends then
+    record.lease, record.ends = now .. ttl, asked
   end
-  rewrite(KEYS[i], sub(record.raw, 1, 54) .. lease .. record.metadata,
-    life(ends, retain, record.fence))
-  if not last_end or ends > last_end then
-    last_end, last_lease = ends, lease
+  record.forget = forget_time(record.ends, retain, record.fence)
+  store(KEYS[i], record)
+  if record.line then
+    announce(KEYS[i], record.line, record.ends - clock)
+  end
+  if not last_end or record.ends > last_end then
+    last_end, last_lease = record.ends, record.lease
   end
 end
 return now .. 'k' .. last_lease

@@ -1,0 +1,228 @@
+-- line: who waits for a name, and how its lease goes from one to the next. Not a script of its
+-- own: needs record.lua. What is done here is written down in Rust in core/src/rules/line.rs.
+--
+-- The first who waits turns the key into a hash, the last who leaves turns it back:
+--   r         the record
+--   q         head(16) and tail(16): the numbers of the first and the last place; expiry(16): until
+--             when, in ms, the record alone would be kept; '1' if it is known from the count that
+--             PUBLISH answers whether anybody listens, else '0'; what channels begin with
+--   w<n>      a place: 1-32 token, 33-48 seen_us, 49-56 live_ms, 57-64 claim_ms, 65-74 retain_ms,
+--             75 bits: 1 a set of names, 2 barging; 76-91 floor, 92-95 reserve, 96-111 listener,
+--             112- metadata
+--   i<token>  the number of the place of that token
+-- So the length of the line is half of HLEN less 2, and all that is asked of a place is one look.
+-- A place that is given up leaves a gap in the numbers.
+--
+-- A process is told on the channel <what channels begin with> !wake: <listener>, in a message of
+-- one or more parts:
+--   g token(32) seen(16) at(16) claim_ms(8) fence(16) last(16) waiting(8)  the lease is the waiter's
+--   t token(32)                  the waiter should ask: its turn has come
+--   n token(32) left_us(16)      the waiter is the next; the lease before it ends then
+--   w token(32)                  somebody began to wait for the lease of this token
+--   r token(32)                  somebody asked for the lease of this token back
+-- It is sent when what it tells is written. Nobody heard it: that place is passed over in the same
+-- step, and the next one written over it. That the channel is denied says nothing about the waiter.
+
+-- How many places whose waiters are gone, and how many gaps, one step passes over; the next step
+-- goes on. A step must stay short.
+local passed_max, gaps_max = 1000, 10000
+-- Channels that nobody listens to.
+local dead = {}
+
+-- The string of a place, false for a gap. Reads ahead.
+local function raw_place(key, line, number)
+  if line.seen[number] == nil then
+    local names = {}
+    for n = number, math.min(number + line.ahead - 1, line.tail) do
+      names[#names + 1] = 'w' .. format('%.0f', n)
+    end
+    line.ahead = 100
+    local found = redis.call('HMGET', key, unpack(names))
+    for i = 1, #names do
+      line.seen[number + i - 1] = found[i]
+    end
+  end
+  return line.seen[number]
+end
+
+local function drop(line, number, token)
+  local name = format('%.0f', number)
+  line.gone[#line.gone + 1] = 'w' .. name
+  line.gone[#line.gone + 1] = 'i' .. token
+  line.seen[number] = false
+  line.length = line.length - 1
+  if line.mine == number then
+    line.mine = nil
+  end
+  line.changed = true
+end
+
+-- The first place; nothing where there is none, and false where what is there can't be read.
+local function first_place(key, line)
+  local gaps = 0
+  while line.length > 0 do
+    local number = line.head
+    if number > line.tail then
+      return false
+    end
+    local raw = raw_place(key, line, number)
+    if raw then
+      if #raw < 111 or find(sub(raw, 33, 95), '%D') or find(sub(raw, 1, 32), '[^0-9a-f]')
+        or find(sub(raw, 96, 111), '[^0-9a-f]') then
+        return false
+      end
+      local bits = sub(raw, 75, 75)
+      return { number = number, raw = raw, token = sub(raw, 1, 32), seen = sub(raw, 33, 48),
+        is_lapsed = sub(raw, 33, 48) + sub(raw, 49, 56) * 1000 < clock, claim = sub(raw, 57, 64),
+        is_set = bits == '1' or bits == '3', barging = bits == '2' or bits == '3',
+        listener = sub(raw, 96, 111) }
+    end
+    line.head, gaps = number + 1, gaps + 1
+    line.changed = true
+    if gaps > gaps_max then
+      return nil
+    end
+  end
+  return nil
+end
+
+-- Removes the place of the token that the key was read for. False where it can't be read.
+local function withdraw(key, line)
+  local number = line.mine
+  local raw = raw_place(key, line, number)
+  if not raw or #raw < 111 then
+    return false
+  end
+  drop(line, number, sub(raw, 1, 32))
+  -- Gaps at the end are no gaps.
+  local steps = 0
+  while number == line.tail and number > line.head and steps < 64 do
+    number, steps = number - 1, steps + 1
+    line.tail = number
+    if raw_place(key, line, number) then
+      break
+    end
+  end
+  return true
+end
+
+-- How far a place is from the head: 1 is the first. Counted exactly where the gaps are few; else
+-- places that were given up may be counted too.
+local function position(key, line, number)
+  local before = number - line.head
+  local gaps = line.tail - line.head + 1 - line.length
+  if gaps > 0 and before <= 100 then
+    local there = 1
+    for n = line.head, number - 1 do
+      if raw_place(key, line, n) then
+        there = there + 1
+      end
+    end
+    return there
+  end
+  return math.min(before + 1, line.length)
+end
+
+-- Tells somebody something. False where certainly nobody listens.
+local function tell(channels, listener, message)
+  if listener == none then
+    return true
+  end
+  if dead[listener] then
+    return false
+  end
+  local heard = redis.pcall('PUBLISH', sub(channels, 2) .. '!wake:' .. listener, message)
+  if heard == 0 and sub(channels, 1, 1) == '1' then
+    dead[listener] = true
+    return false
+  end
+  return true
+end
+
+-- Tells the first in line when the lease before it ends, so that it looks then.
+local function announce(key, line, left)
+  local place = first_place(key, line)
+  if place and not place.is_lapsed then
+    tell(line.channels, place.listener, 'n' .. place.token .. format('%016.0f', left))
+  end
+end
+
+-- The record of a lease that is handed to a place, and what its waiter is told. Nothing when the
+-- range of fencing tokens is used up.
+local function handed(record, place)
+  local line, raw = record.line, place.raw
+  local new = { state = 'h', token = place.token, flag = '1', lease = now .. place.claim,
+    listener = place.listener, marks = '0', metadata = sub(raw, 112), line = line,
+    ends = clock + place.claim * 1000, live = true, free = false }
+  if place.is_set then
+    new.state, new.flag, new.first, new.fence = 'r', '0', none, record.fence
+    new.message = 't' .. place.token
+  else
+    local floor, reserve = sub(raw, 76, 91), tonumber(sub(raw, 92, 95))
+    local highest = floor > record.fence and floor or record.fence
+    new.first = now
+    if highest >= now then
+      new.first = format('%016.0f', highest + 1)
+    end
+    if tonumber(highest) + 1 > largest or new.first + reserve > largest then
+      return nil
+    end
+    new.fence = reserve == 0 and new.first or format('%016.0f', new.first + reserve)
+    new.message = 'g' .. place.token .. place.seen .. now .. place.claim .. new.first .. new.fence
+      .. format('%08d', line.length - 1)
+  end
+  new.forget = forget_time(new.ends, sub(raw, 65, 74), new.fence)
+  return new
+end
+
+-- Hands a name that nobody holds to the first in its line, unless that is `keep`, who is about to
+-- be granted it anyway. Returns the record that is there then, with `line.changed` set where it is
+-- not all written; nothing, and nothing was changed, where the line can't be read.
+local function pass_on(key, record, keep)
+  local line = record.line
+  if record.live or not line then
+    return record
+  end
+  for _ = 1, passed_max do
+    local place = first_place(key, line)
+    if place == false then
+      return nil
+    elseif not place then
+      return record
+    elseif place.is_lapsed then
+      drop(line, place.number, place.token)
+    elseif keep == place.token then
+      return record
+    elseif place.barging then
+      -- It does not insist: the lock stays free for whoever asks first.
+      if tell(line.channels, place.listener, 't' .. place.token) then
+        return record
+      end
+      drop(line, place.number, place.token)
+    elseif dead[place.listener] then
+      drop(line, place.number, place.token)
+    else
+      local new, expiry = handed(record, place), line.expiry
+      if not new then
+        return record
+      end
+      drop(line, place.number, place.token)
+      local follower = first_place(key, line)
+      local message, same = new.message, false
+      if follower and not follower.is_lapsed and follower.listener == place.listener then
+        message, same = message .. 'n' .. follower.token .. '00000' .. place.claim .. '000', true
+      end
+      store(key, new)
+      if tell(line.channels, place.listener, message) then
+        if new.line and not same then
+          announce(key, line, place.claim * 1000)
+        end
+        return new
+      end
+      -- Whoever comes next, or nobody, is written over it.
+      line.expiry, line.changed = expiry, true
+    end
+  end
+  return record
+end
+

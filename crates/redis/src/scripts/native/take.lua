@@ -1,0 +1,37 @@
+-- take: the beginning of acquire, which see. What is nearly always the case is decided here, before
+-- anything else is made.
+
+local token, life_ms, lease, deadline, wish = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local floor, proposed = ARGV[6], ARGV[7]
+
+local time = redis.call('TIME')
+local seconds, micros = time[1], time[2]
+local now = #seconds == 10 and #micros == 6 and seconds .. micros
+  or string.format('%010d%06d', seconds, micros)
+
+-- One name that nobody uses is the common case: taken by the very command that looks. Otherwise
+-- the same command has read the record and written nothing.
+local count = #KEYS
+local taken
+if count == 1 and (not deadline or now <= deadline)
+  and (not floor or floor < now and proposed == '0000000000000000') then
+  local last = now
+  if wish and string.sub(wish, 28, 31) ~= '0000' then
+    -- At most 4,096 us ahead of the clock, less than any record lives.
+    last = string.format('%016.0f', now + string.sub(wish, 28, 31))
+  end
+  local record = 'fl2mh' .. token .. '1' .. last .. now .. now .. lease
+  taken = redis.pcall('SET', KEYS[1], record, 'NX', 'GET', 'PX', life_ms)
+  -- Nearly as common: another token gave it back, and its fencing token is behind the clock. All
+  -- that is decided below comes to the same for it.
+  local sub = string.sub
+  local released = taken and #taken == 54 and sub(taken, 1, 5) == 'fl2mf'
+    and sub(taken, 6, 37) ~= token and sub(taken, 39) < now and tonumber(sub(taken, 39))
+  if released then
+    redis.call('SET', KEYS[1], record, 'PX', life_ms)
+  end
+  if released or not taken then
+    return last == now and now .. 'g1' .. now or now .. 'g1' .. now .. last .. '00000000'
+  end
+end
+
