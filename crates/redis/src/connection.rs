@@ -17,6 +17,7 @@
 //! connection has ended: that request goes out on a fresh one and nobody hears of it.
 
 mod courier;
+mod ears;
 mod lane;
 mod link;
 
@@ -35,6 +36,7 @@ use redis::Value;
 
 use self::lane::{Departed, Lane};
 pub(crate) use self::{
+    ears::{Ear, Hearer},
     lane::{Arrived, Flight},
     link::Greeting,
 };
@@ -157,11 +159,7 @@ impl Connections {
         clock: &Clock,
         by: Moment,
     ) -> Result<Answer, StoreError> {
-        self.check_open()?;
-        let left = by.saturating_since(clock.now());
-        if left.is_zero() {
-            return Err(error::overdue(self.at(), false));
-        }
+        let left = self.left(clock, by)?;
         let flight = Flight::new(self.lane()?, &self.target);
         let mut first = None;
         // The common case: one request, one answer that says something, one look at the clock, not
@@ -184,6 +182,43 @@ impl Connections {
         match Box::pin(clock.until(by, asked)).await {
             Some(result) => result.map_err(StoreError::from),
             None => Err(flight.overdue(clock.now())),
+        }
+    }
+
+    /// Begins to listen to a channel that nobody else knows yet, on the connection of this runtime.
+    pub(crate) async fn listen(
+        &self,
+        channel: &[u8],
+        hearer: Arc<dyn Hearer>,
+        clock: &Clock,
+        by: Moment,
+    ) -> Result<Ear, StoreError> {
+        self.left(clock, by)?;
+        let mut command = redis::Cmd::with_capacity(2, 64);
+        command.arg("SUBSCRIBE").arg(channel);
+        let mut question = Question::command(command, Again::Harmless, Order::Any);
+        let flight = Flight::new(self.lane()?, &self.target);
+        match Box::pin(clock.until(by, question.ask(&flight, None))).await {
+            Some(Ok(answer)) if matches!(answer.value, Value::Push { .. }) => {}
+            Some(Ok(_)) => {
+                return Err(error::odd(self.at(), "something that confirms no subscription").into());
+            }
+            Some(Err(failure)) => {
+                // Whatever became of it: nobody else knows the channel.
+                return Err(Failure { outcome: Outcome::NotDone, ..failure }.into());
+            }
+            None => return Err(flight.overdue(clock.now())),
+        }
+        let ear = flight.listen(channel, hearer);
+        ear.ok_or_else(|| error::unreachable(self.at(), "the connection broke").into())
+    }
+
+    /// How much time a call has.
+    fn left(&self, clock: &Clock, by: Moment) -> Result<Duration, StoreError> {
+        self.check_open()?;
+        match by.saturating_since(clock.now()) {
+            Duration::ZERO => Err(error::overdue(self.at(), false)),
+            left => Ok(left),
         }
     }
 

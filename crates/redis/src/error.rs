@@ -91,6 +91,9 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
 
 /// Which right is missing.
 fn denied(text: &str, at: &str) -> String {
+    if text.contains("channel") {
+        return format!("{at} denies its user the channel of wakeups; grant the channel pattern");
+    }
     if text.contains("keys") {
         return format!("{at} denies its user the key of the lock; grant the key pattern");
     }

@@ -97,6 +97,11 @@ impl<'a> Fields<'a> {
         Ok(Self { rest: bytes(value)? })
     }
 
+    /// The fields of a message.
+    pub(crate) const fn of(message: &'a [u8]) -> Self {
+        Self { rest: message }
+    }
+
     pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Odd> {
         let (field, rest) = self.rest.split_at_checked(length).ok_or(Odd("too short a string"))?;
         self.rest = rest;
@@ -159,6 +164,11 @@ impl<'a> Fields<'a> {
     /// A number of places.
     pub(crate) fn waiting(&mut self) -> Result<u32, Odd> {
         u32::try_from(self.digits(8)?).map_err(|_| Odd("too large a number of places"))
+    }
+
+    /// A ttl.
+    pub(crate) fn millis(&mut self) -> Result<Duration, Odd> {
+        self.digits(8).map(Duration::from_millis)
     }
 
     pub(crate) fn flag(&mut self) -> Result<bool, Odd> {

@@ -278,13 +278,10 @@ impl Store for RedisStore {
 
     fn listen(
         &self,
-        _: Arc<dyn WakeupSink>,
-        _: Moment,
+        sink: Arc<dyn WakeupSink>,
+        by: Moment,
     ) -> BoxFuture<'_, Result<Subscription, StoreError>> {
-        Box::pin(async move {
-            self.wire.connections.check_open()?;
-            Err(StoreError::unsupported("the redis store does not send wakeups"))
-        })
+        spoken!(self, listen(sink, by))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -14,6 +14,7 @@ use redis::{Cmd, Value};
 
 use super::{
     Answer, Order, Target,
+    ears::{Ear, Hearer},
     link::{Link, once},
 };
 use crate::{
@@ -70,7 +71,12 @@ impl Lane {
     }
 
     fn live(&self) -> Option<Arc<Link>> {
-        self.slot().as_ref().filter(|link| !link.has_ended()).map(Arc::clone)
+        let mut slot = self.slot();
+        // One that was given up must end, and with it what it listens to.
+        let ended = slot.take_if(|link| link.has_ended());
+        let live = slot.as_ref().map(Arc::clone);
+        drop((slot, ended));
+        live
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<Arc<Link>>> {
@@ -215,6 +221,12 @@ impl<'a> Flight<'a> {
     /// What is known of the server's scripts.
     pub(crate) fn allowed(&self) -> &Allowed {
         &self.target.allowed
+    }
+
+    /// Begins to listen on the connection of the last request, which was to subscribe.
+    pub(super) fn listen(&self, channel: &[u8], hearer: Arc<dyn Hearer>) -> Option<Ear> {
+        let link = self.progress().link.clone()?;
+        Ear::new(&link, channel, hearer)
     }
 
     /// The connection of the last request leads to the wrong server.

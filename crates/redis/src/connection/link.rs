@@ -18,6 +18,7 @@ use redis::{Cmd, Value, aio::MultiplexedConnection};
 use super::{
     Target,
     courier::{Carrying, Couriers},
+    ears::Ears,
 };
 use crate::{
     error::{self, Failure},
@@ -31,6 +32,7 @@ pub(super) struct Link {
     connection: MultiplexedConnection,
     couriers: Couriers,
     ended: Arc<AtomicBool>,
+    ears: Arc<Ears>,
     /// Since when a request has gone unanswered, on the store's clock; 0 when none has.
     silent_since: AtomicU64,
     greeting: OnceLock<Greeting>,
@@ -48,11 +50,12 @@ pub(crate) struct Greeting {
 
 /// Set when the driver of a connection drops it: at the end of the stream or of the runtime.
 #[derive(Debug)]
-struct Ended(Arc<AtomicBool>);
+struct Ended(Arc<AtomicBool>, Arc<Ears>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
+        self.1.end();
     }
 }
 
@@ -67,10 +70,11 @@ impl Link {
 
     pub(super) async fn dial(target: &Target) -> Result<Arc<Self>, Failure> {
         let ended = Arc::new(AtomicBool::new(false));
-        let witness = Ended(Arc::clone(&ended));
+        let ears = Arc::new(Ears::new());
+        let witness = Ended(Arc::clone(&ended), Arc::clone(&ears));
         // The driver owns this closure, and drops it when it ends.
-        let listener = move |_: redis::PushInfo| -> Result<(), redis::aio::SendError> {
-            let _ = &witness;
+        let listener = move |info: redis::PushInfo| -> Result<(), redis::aio::SendError> {
+            witness.1.push(&info);
             Ok(())
         };
         let config = redis::AsyncConnectionConfig::new()
@@ -84,6 +88,7 @@ impl Link {
             connection,
             couriers: Couriers::default(),
             ended,
+            ears,
             silent_since: AtomicU64::new(0),
             greeting: OnceLock::new(),
             greeted: rt::sync::Notify::new(),
@@ -142,9 +147,15 @@ impl Link {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Marks it as not to be used again.
+    /// Marks it as not to be used again. Who listens here will not be told anything more.
     pub(super) fn retire(&self) {
         self.ended.store(true, Ordering::Release);
+        self.ears.end();
+    }
+
+    /// Who listens on it.
+    pub(super) fn ears(&self) -> &Ears {
+        &self.ears
     }
 
     /// An answer came.

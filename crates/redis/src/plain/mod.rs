@@ -11,6 +11,7 @@ mod force_release;
 mod heal;
 mod inspect;
 mod list;
+mod listen;
 mod raise_fence;
 mod release;
 mod renew;
@@ -28,6 +29,7 @@ pub(crate) use self::{
     heal::heal,
     inspect::{inspect, look},
     list::list,
+    listen::listen,
     raise_fence::raise_fence,
     release::release,
     renew::renew,
