@@ -179,12 +179,17 @@ if busy then
   for i = 1, count do
     local other = seen[i]
     if other and i ~= busy then
-      if other.line and other.line.mine and not withdraw(KEYS[i], other.line) then
+      local left = other.line and other.line.mine
+      if left and not withdraw(KEYS[i], other.line) then
         return now .. 'f' .. format('%04d', i) .. 'u'
       end
       if is_reserved(other, token) then
         -- Free, and last used by nobody: the set will ask with the same token again.
         other.state, other.free, other.live, other.token = 'f', true, false, none .. none
+        left = true
+      end
+      if left then
+        -- It may have been the first in line of a name whose lease is over.
         local passed = pass_on(KEYS[i], other)
         if not passed then
           return now .. 'f' .. format('%04d', i) .. 'u'
