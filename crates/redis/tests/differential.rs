@@ -195,6 +195,8 @@ struct Pair<'s> {
     ear: &'s Ear,
     there: ListenerId,
     gone: ListenerId,
+    /// When each key goes, as it was before the step.
+    expiries: [Option<StoreTime>; 3],
 }
 
 /// What became of a step.
@@ -215,15 +217,15 @@ impl Pair<'_> {
         self.offset += by;
     }
 
-    /// Whether a record is forgotten, or a key goes, about then.
-    fn is_gray(&mut self, at: StoreTime) -> bool {
+    /// Whether a record is forgotten, or a key went, about then, as things were before the step.
+    fn is_gray(&self, at: StoreTime) -> bool {
         let near =
             |end: StoreTime| at.saturating_since(end) < GRAY && end.saturating_since(at) < GRAY;
         let forgotten = NAMES.iter().filter_map(|at| self.table.record(&name(at)));
         if forgotten.map(|record| record.forget_at).any(near) {
             return true;
         }
-        KEYS.iter().any(|key| self.expiry(key).is_some_and(near))
+        self.expiries.iter().flatten().copied().any(near)
     }
 
     /// When a key goes.
@@ -253,6 +255,7 @@ impl Pair<'_> {
     }
 
     fn leave_the_gray(&mut self) {
+        self.expiries = KEYS.map(|key| self.expiry(key));
         while self.is_gray(self.now()) {
             self.advance(2 * GRAY);
         }
@@ -287,6 +290,11 @@ impl Pair<'_> {
         let kept = |record: &&Record| record.is_live(now) || record.forget_at > now.wall;
         let record = self.table.record(at).filter(kept).cloned();
         let line: Vec<Place> = self.table.line(at).cloned().collect();
+        // Read before the expiry: a key that has one then was there.
+        let raw: Result<Option<Vec<u8>>, _> =
+            redis::cmd("GET").arg(key).query(&mut self.connection);
+        let fields: Result<HashMap<String, Vec<u8>>, _> =
+            redis::cmd("HGETALL").arg(key).query(&mut self.connection);
         let Some(gone) = self.expiry(key) else {
             let now = rt::wall_now().saturating_add(self.offset);
             if let Some(record) = record {
@@ -298,7 +306,14 @@ impl Pair<'_> {
             return Duration::ZERO;
         };
         if !line.is_empty() {
-            return self.compare_line(step, key, record.as_ref(), &line, gone);
+            let fields = fields.expect("it is a hash");
+            return compare_line(
+                &format!("{step:?}: {key}"),
+                &fields,
+                record.as_ref(),
+                &line,
+                gone,
+            );
         }
         let Some(record) = record else { return Duration::ZERO };
         let late = gone.saturating_since(record.forget_at);
@@ -306,46 +321,9 @@ impl Pair<'_> {
             gone > record.forget_at,
             "{step:?}: {key} expires too early, at {gone}, {record:?}"
         );
-        let raw: Vec<u8> =
-            redis::cmd("GET").arg(key).query(&mut self.connection).expect("it is a string");
+        let raw = raw.expect("it is a string").expect("it is there");
         assert_eq!(read(&raw), written(&record), "{step:?}: {key}");
         late
-    }
-
-    fn compare_line(
-        &mut self,
-        step: &Step,
-        key: &str,
-        record: Option<&Record>,
-        line: &[Place],
-        gone: StoreTime,
-    ) -> Duration {
-        let fields: HashMap<String, Vec<u8>> =
-            redis::cmd("HGETALL").arg(key).query(&mut self.connection).expect("it is a hash");
-        assert_eq!(fields.len(), 2 * line.len() + 2, "{step:?}: {key}: {fields:?}");
-        let bounds = String::from_utf8(fields["q"].clone()).expect("it is text");
-        let number =
-            |range: std::ops::Range<usize>| -> u64 { bounds[range].parse().expect("a number") };
-        assert_eq!(&bounds[48..], "1fencelock:");
-        let mut places = Vec::new();
-        for index in number(0..16)..=number(16..32) {
-            let Some(raw) = fields.get(&format!("w{index}")) else { continue };
-            places.push(raw.escape_ascii().to_string());
-            let token = String::from_utf8(raw[..32].to_vec()).expect("a token");
-            assert_eq!(fields[&format!("i{token}")], index.to_string().into_bytes());
-        }
-        let expected: Vec<String> = line.iter().map(written_place).collect();
-        assert_eq!(places, expected, "{step:?}: {key}");
-        for place in line {
-            let lapses = place.seen.saturating_add(place.live);
-            assert!(gone > lapses, "{step:?}: {key} expires too early, at {gone}, {place:?}");
-        }
-        let Some(record) = record else { return Duration::ZERO };
-        assert_eq!(read(&fields["r"]), written(record), "{step:?}: {key}");
-        let kept = StoreTime::from_micros((number(32..48) + 1) * 1_000);
-        assert!(kept > record.forget_at, "{step:?}: {key} is kept until {kept}, {record:?}");
-        assert!(gone >= kept, "{step:?}: {key} expires too early, at {gone}, {record:?}");
-        kept.saturating_since(record.forget_at)
     }
 
     fn listener(&self, listens: Listens) -> Option<ListenerId> {
@@ -472,6 +450,40 @@ impl Pair<'_> {
     }
 }
 
+/// What is at a key says what the table remembers of the record and its line.
+fn compare_line(
+    at: &str,
+    fields: &HashMap<String, Vec<u8>>,
+    record: Option<&Record>,
+    line: &[Place],
+    gone: StoreTime,
+) -> Duration {
+    assert_eq!(fields.len(), 2 * line.len() + 2, "{at}: {fields:?}");
+    let bounds = String::from_utf8(fields["q"].clone()).expect("it is text");
+    let number =
+        |range: std::ops::Range<usize>| -> u64 { bounds[range].parse().expect("a number") };
+    assert_eq!(&bounds[48..], "1fencelock:");
+    let mut places = Vec::new();
+    for index in number(0..16)..=number(16..32) {
+        let Some(raw) = fields.get(&format!("w{index}")) else { continue };
+        places.push(raw.escape_ascii().to_string());
+        let token = String::from_utf8(raw[..32].to_vec()).expect("a token");
+        assert_eq!(fields[&format!("i{token}")], index.to_string().into_bytes());
+    }
+    let expected: Vec<String> = line.iter().map(written_place).collect();
+    assert_eq!(places, expected, "{at}");
+    for place in line {
+        let lapses = place.seen.saturating_add(place.live);
+        assert!(gone > lapses, "{at} expires too early, at {gone}, {place:?}");
+    }
+    let Some(record) = record else { return Duration::ZERO };
+    assert_eq!(read(&fields["r"]), written(record), "{at}");
+    let kept = StoreTime::from_micros((number(32..48) + 1) * 1_000);
+    assert!(kept > record.forget_at, "{at} is kept until {kept}, {record:?}");
+    assert!(gone >= kept, "{at} expires too early, at {gone}, {record:?}");
+    kept.saturating_since(record.forget_at)
+}
+
 /// A record as it stands in the store, escaped.
 fn written(record: &Record) -> String {
     let state = match record.state {
@@ -581,6 +593,7 @@ fn random_sequences_of_all_verbs_are_answered_alike() {
             ear: &ear,
             there: subscription.listener,
             gone,
+            expiries: [None; 3],
         };
         for step in &steps {
             let seen = runtime.block_on(pair.run(step));
