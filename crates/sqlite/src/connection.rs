@@ -4,7 +4,7 @@
 //! processes, the caller does that without blocking a thread.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     path::Path,
     sync::{
         Arc,
@@ -20,10 +20,12 @@ use rusqlite::{Connection as Sql, config::DbConfig, hooks::Wal};
 use crate::{
     builder::{Durability, Options},
     failure::{Failure, Phase},
+    mail::Letter,
     path::{self, FileId, Present},
     schema,
     surroundings::Surroundings,
     transaction::Transaction,
+    wake_folder::WakeFolder,
 };
 
 /// An open file.
@@ -36,6 +38,7 @@ pub(crate) struct Connection {
     /// How many frames the log had after our last commit.
     log_frames: Arc<AtomicU32>,
     opened_by: u32,
+    folder: WakeFolder,
 }
 
 /// Whether a step writes.
@@ -55,6 +58,8 @@ pub(crate) struct Done<A> {
     pub(crate) answer: A,
     pub(crate) now: StoreNow,
     pub(crate) incarnation: Incarnation,
+    /// What is to be told now that it is committed.
+    pub(crate) mail: Vec<Letter>,
 }
 
 impl Connection {
@@ -97,7 +102,8 @@ impl Connection {
             return Err(Failure::Busy);
         }
         let incarnation = Incarnation::new(&file.incarnation(path));
-        Ok(Self { sql, file, here, incarnation, log_frames, opened_by: rt::process_id() })
+        let (opened_by, folder) = (rt::process_id(), WakeFolder::new(path));
+        Ok(Self { sql, file, here, incarnation, log_frames, opened_by, folder })
     }
 
     /// Whether this process opened it, and the path still names the same file.
@@ -155,7 +161,14 @@ impl Connection {
         step: &impl Fn(&Transaction<'_>) -> rusqlite::Result<A>,
     ) -> Result<Done<A>, Failure> {
         let now = self.begin(access, clock)?;
-        let transaction = Transaction { sql: &self.sql, here: &self.here, now, made: Cell::new(0) };
+        let transaction = Transaction {
+            sql: &self.sql,
+            here: &self.here,
+            now,
+            made: Cell::new(0),
+            folder: &self.folder,
+            mail: RefCell::default(),
+        };
         let result =
             step(&transaction).map_err(Failure::from).and_then(|answer| match self.run("COMMIT") {
                 Ok(()) => Ok(answer),
@@ -168,7 +181,8 @@ impl Connection {
             let phase = failure.phase();
             self.run("ROLLBACK").map_err(|error| Failure::Sql { error, phase })?;
         }
-        Ok(Done { answer: result?, now, incarnation: self.incarnation.clone() })
+        let (answer, mail) = (result?, transaction.mail.take());
+        Ok(Done { answer, now, incarnation: self.incarnation.clone(), mail })
     }
 
     /// Begins a transaction and reads the clocks inside it: the order of the steps is the order of
@@ -200,7 +214,7 @@ fn settle(sql: &Sql, options: &Options) -> rusqlite::Result<()> {
     sql.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     // Otherwise SQLite plans a range again, parser and all, each time its bounds are bound.
     sql.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    sql.set_prepared_statement_cache_capacity(32);
+    sql.set_prepared_statement_cache_capacity(48);
     let synchronous = match options.durability {
         Durability::Process => "NORMAL",
         Durability::Power => "FULL",
@@ -261,8 +275,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let connection =
             Connection::open(&folder.path().join("locks.db"), &options()).expect("it opens");
-        let insert = "INSERT INTO lock VALUES \
-                      (x'00', 'mutex', 0, NULL, NULL, 0, 0, 0, x'', 0, 0, x'', NULL, NULL, 0)";
+        let insert = "INSERT INTO lock VALUES (x'00', 'mutex', 0, NULL, NULL, 0, 0, 0, x'', 0, 0, \
+                      x'', NULL, NULL, 0, NULL, NULL, 0, 0, 0)";
         let steps: [(&str, bool); 3] = [("SELECT 1", false), (insert, true), ("SELECT 1", false)];
         for (sql, writes) in steps {
             let step = |transaction: &Transaction<'_>| transaction.sql.prepare(sql)?.exists([]);

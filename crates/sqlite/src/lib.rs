@@ -16,9 +16,14 @@
 mod builder;
 mod checkpoint;
 mod connection;
+mod ear;
 mod failure;
+mod line;
 mod list;
+mod mail;
+mod message;
 mod path;
+mod place;
 pub mod process;
 mod row;
 mod schema;
@@ -28,6 +33,7 @@ mod sweep;
 mod transaction;
 mod turns;
 mod verbs;
+mod wake_folder;
 
 pub use self::{
     builder::{Builder, Durability},

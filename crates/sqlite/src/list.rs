@@ -7,7 +7,7 @@ use fencelock_core::{Cursor, InspectRequest, Inspection, ListRequest, LockName, 
 use rusqlite::{Result, params};
 
 use crate::{
-    row::{Slot, columns},
+    row::{NAME, Slot, columns},
     transaction::Transaction,
 };
 
@@ -29,7 +29,7 @@ impl Transaction<'_> {
         let mut rows = select.query(params![last, request.prefix])?;
         let mut looks = 0;
         while let Some(row) = rows.next()? {
-            let name = row.get_ref(13)?.as_blob()?;
+            let name = row.get_ref(NAME)?.as_blob()?;
             if !name.starts_with(&request.prefix) {
                 break;
             }

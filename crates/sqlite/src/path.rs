@@ -50,6 +50,11 @@ pub(crate) struct FileId {
 }
 
 impl FileId {
+    /// What a look at a path has found.
+    pub(crate) fn of(stat: &rustix::fs::Stat) -> Self {
+        Self { device: stat.st_dev, inode: stat.st_ino }
+    }
+
     /// The file's name as the life of a store. The moment of birth tells it from an earlier file
     /// with the same inode.
     pub(crate) fn incarnation(self, path: &Path) -> String {
@@ -68,7 +73,7 @@ pub(crate) fn look(path: &Path) -> Result<Present, StoreError> {
                 let message = format!("sqlite:{}: this is not a file", path.display());
                 return Err(config(message));
             }
-            Ok(Present::File(FileId { device: stat.st_dev, inode: stat.st_ino }))
+            Ok(Present::File(FileId::of(&stat)))
         }
         Err(rustix::io::Errno::NOENT) if is_dangling_link(path) => {
             Err(config(format!("sqlite:{}: this is a symbolic link to nothing", path.display())))
@@ -87,8 +92,7 @@ fn is_dangling_link(path: &Path) -> bool {
 
 /// Whether the path still names that file. One system call, on the way of every request.
 pub(crate) fn is_still(path: &Path, file: FileId) -> bool {
-    rustix::fs::stat(path)
-        .is_ok_and(|stat| FileId { device: stat.st_dev, inode: stat.st_ino } == file)
+    rustix::fs::stat(path).is_ok_and(|stat| FileId::of(&stat) == file)
 }
 
 /// The folder that the file is in.

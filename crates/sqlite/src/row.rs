@@ -7,8 +7,8 @@
 //! ```
 
 use fencelock_core::{
-    Binding, FencingToken, ForeignKind, Metadata, ProcessId, Record, RecordState, StoreNow,
-    StoreTime, Token,
+    Binding, FencingToken, ForeignKind, ListenerId, Metadata, ProcessId, Record, RecordState,
+    StoreNow, StoreTime, Token,
 };
 use rusqlite::{Row as SqlRow, types::ValueRef};
 
@@ -21,10 +21,13 @@ pub(crate) const KIND: &str = "mutex";
 macro_rules! columns {
     () => {
         "kind, held, token, fencing_token, fence_by_token, end_us, wall_end_us, boot_id, \
-         time_namespace, forget_at_us, metadata, processes, pid_namespace"
+         time_namespace, forget_at_us, metadata, processes, pid_namespace, first_fence, listener, \
+         revoked, unattended, waiting"
     };
 }
 pub(crate) use columns;
+/// Where the name is that some select after these columns.
+pub(crate) const NAME: usize = 18;
 
 /// What is in the table at a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +49,8 @@ pub(crate) struct Ours {
     pub(crate) bound: Option<Bound>,
     /// Whether it was written on our boot and in our time namespace.
     pub(crate) written_here: bool,
+    /// How many places the line of the name has.
+    pub(crate) waiting: u32,
 }
 
 /// The processes that a lease is bound to, and where their ids mean something.
@@ -76,8 +81,14 @@ impl Bound {
         Some(Self { processes: bytes, pid_namespace: here.pid_namespace.map(to_column) })
     }
 
+    /// The processes, for the rules.
+    pub(crate) fn binding(&self) -> Binding {
+        let (processes, _) = self.processes.as_chunks::<PROCESS_BYTES>();
+        Binding::Processes(processes.iter().map(read_process).collect())
+    }
+
     /// Whether every process is certainly gone.
-    fn is_gone(&self, here: &Surroundings) -> bool {
+    pub(crate) fn is_gone(&self, here: &Surroundings) -> bool {
         let comparable =
             self.pid_namespace.is_some() && self.pid_namespace == here.pid_namespace.map(to_column);
         let (processes, rest) = self.processes.as_chunks::<PROCESS_BYTES>();
@@ -119,6 +130,7 @@ struct Stored<'r> {
     boot: &'r [u8],
     time_namespace: i64,
     bound: Option<Bound>,
+    waiting: u32,
 }
 
 impl<'r> Stored<'r> {
@@ -127,37 +139,37 @@ impl<'r> Stored<'r> {
             None => None,
             Some(bytes) => Some(Token::from_bytes(bytes.try_into().ok()?)),
         };
-        let fencing_token = match integer(row, 3)? {
-            None => None,
-            Some(number) => Some(FencingToken::new(u64::try_from(number).ok()?).ok()?),
+        let state = match integer(row, 1)?? {
+            FREE => RecordState::Free,
+            RESERVED => RecordState::Reserved,
+            _ => RecordState::Held,
         };
         let record = Record {
-            state: if integer(row, 1)?? == 0 { RecordState::Free } else { RecordState::Held },
+            state,
             token,
-            fencing_token,
+            fencing_token: fencing_token(row, 3)?,
             fence_by_token: integer(row, 4)?? != 0,
-            first_fence: None,
-            listener: None,
-            revoked: false,
-            unattended: false,
+            first_fence: fencing_token(row, 13)?,
+            listener: listener(row, 14)?,
+            revoked: integer(row, 15)?? != 0,
+            unattended: integer(row, 16)?? != 0,
             end: time(row, 5)?,
             forget_at: time(row, 9)?,
             metadata: Metadata::new(blob(row, 10)??).ok()?,
         };
-        let bound = blob(row, 11)?.map(<[u8]>::to_vec);
-        let pid_namespace = integer(row, 12)?;
         Some(Self {
             kind: row.get_ref(0).ok()?.as_str().ok()?,
             record,
             wall_end: time(row, 6)?,
             boot: blob(row, 7)??,
             time_namespace: integer(row, 8)??,
-            bound: bound.map(|processes| Bound { processes, pid_namespace }),
+            bound: bound(row, 11, 12)?,
+            waiting: u32::try_from(integer(row, 17)??).ok()?,
         })
     }
 
     fn into_ours(self, here: &Surroundings, now: StoreNow) -> Ours {
-        let Self { mut record, bound, .. } = self;
+        let Self { mut record, bound, waiting, .. } = self;
         let written_here = self.boot == here.boot.as_slice()
             && self.time_namespace == to_column(here.time_namespace);
         if written_here {
@@ -170,12 +182,55 @@ impl<'r> Stored<'r> {
         } else {
             record.end = now.lease.saturating_add(self.wall_end.saturating_since(now.wall));
         }
-        Ours { record, bound, written_here }
+        Ours { record, bound, written_here, waiting }
     }
 }
 
+/// How the column `held` says the state.
+const FREE: i64 = 0;
+const HELD: i64 = 1;
+const RESERVED: i64 = 2;
+
+/// A state as its column holds it.
+pub(crate) fn state_column(state: RecordState) -> i64 {
+    match state {
+        RecordState::Free => FREE,
+        RecordState::Held => HELD,
+        RecordState::Reserved => RESERVED,
+    }
+}
+
+/// What a lease is bound to, in two columns.
+pub(crate) fn bound(
+    row: &SqlRow<'_>,
+    processes: usize,
+    pid_namespace: usize,
+) -> Option<Option<Bound>> {
+    let pid_namespace = integer(row, pid_namespace)?;
+    let processes = blob(row, processes)?.map(<[u8]>::to_vec);
+    Some(processes.map(|processes| Bound { processes, pid_namespace }))
+}
+
+/// A fencing token, or none.
+pub(crate) fn fencing_token(row: &SqlRow<'_>, index: usize) -> Option<Option<FencingToken>> {
+    match integer(row, index)? {
+        None => Some(None),
+        Some(number) => Some(Some(FencingToken::new(u64::try_from(number).ok()?).ok()?)),
+    }
+}
+
+/// An address for wakeups, or none: the bits of the column, which has a sign.
+pub(crate) fn listener(row: &SqlRow<'_>, index: usize) -> Option<Option<ListenerId>> {
+    Some(integer(row, index)?.map(|bits| ListenerId::from_u64(bits.cast_unsigned())))
+}
+
+/// An address as its column holds it.
+pub(crate) fn listener_column(listener: ListenerId) -> i64 {
+    listener.as_u64().cast_signed()
+}
+
 /// Outer nothing: not what the column holds. Inner nothing: NULL.
-fn blob<'r>(row: &'r SqlRow<'_>, index: usize) -> Option<Option<&'r [u8]>> {
+pub(crate) fn blob<'r>(row: &'r SqlRow<'_>, index: usize) -> Option<Option<&'r [u8]>> {
     match row.get_ref(index).ok()? {
         ValueRef::Blob(bytes) => Some(Some(bytes)),
         ValueRef::Null => Some(None),
@@ -183,7 +238,7 @@ fn blob<'r>(row: &'r SqlRow<'_>, index: usize) -> Option<Option<&'r [u8]>> {
     }
 }
 
-fn integer(row: &SqlRow<'_>, index: usize) -> Option<Option<i64>> {
+pub(crate) fn integer(row: &SqlRow<'_>, index: usize) -> Option<Option<i64>> {
     match row.get_ref(index).ok()? {
         ValueRef::Integer(number) => Some(Some(number)),
         ValueRef::Null => Some(None),
@@ -191,7 +246,7 @@ fn integer(row: &SqlRow<'_>, index: usize) -> Option<Option<i64>> {
     }
 }
 
-fn time(row: &SqlRow<'_>, index: usize) -> Option<StoreTime> {
+pub(crate) fn time(row: &SqlRow<'_>, index: usize) -> Option<StoreTime> {
     let micros = u64::try_from(integer(row, index)??).ok()?;
     Some(StoreTime::from_micros(micros))
 }

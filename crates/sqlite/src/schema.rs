@@ -3,6 +3,7 @@
 //! ```text
 //!   nothing --flock on the folder--> PATH.new, complete --link--> PATH
 //!   empty file ---------- one transaction -------------------> complete
+//!   layout 1 ------------ one transaction -------------------> this layout
 //! ```
 //!
 //! A file that appears is complete, so that processes which open it for the first time at the same
@@ -25,12 +26,15 @@ use crate::{
 /// "FLCK": tells a lock file from other databases.
 pub(crate) const APPLICATION_ID: i32 = 0x464c_434b;
 /// The version of the layout, in `user_version`.
-pub(crate) const LAYOUT: i32 = 1;
+pub(crate) const LAYOUT: i32 = 2;
+/// The one before, which had no lines: it is brought to this one where it is found.
+const WITHOUT_LINES: i32 = 1;
 
 /// `end_us` counts on the monotonic clock of `boot_id` and `time_namespace`, the other times are
 /// of the wall clock. `sweep_at_us` is when a sweep looks at the row: it is not written by the
-/// steps of a lock that exists, so that they leave the index alone.
-const TABLE: &str = "\
+/// steps of a lock that exists, so that they leave the index alone. `waiting` is how many places
+/// the line of the name has: while it is zero, no step looks at the table of places.
+const LOCKS: &str = "\
 CREATE TABLE lock (
   name           BLOB    NOT NULL PRIMARY KEY,
   kind           TEXT    NOT NULL,
@@ -46,9 +50,49 @@ CREATE TABLE lock (
   metadata       BLOB    NOT NULL,
   processes      BLOB,
   pid_namespace  INTEGER,
-  sweep_at_us    INTEGER NOT NULL
+  sweep_at_us    INTEGER NOT NULL,
+  first_fence    INTEGER,
+  listener       INTEGER,
+  revoked        INTEGER NOT NULL DEFAULT 0,
+  unattended     INTEGER NOT NULL DEFAULT 0,
+  waiting        INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX lock_sweep ON lock (sweep_at_us);";
+
+/// From layout 1 to `LOCKS`: the same columns in the same order.
+const ADDED_TO_LOCKS: &str = "\
+ALTER TABLE lock ADD COLUMN first_fence INTEGER;
+ALTER TABLE lock ADD COLUMN listener    INTEGER;
+ALTER TABLE lock ADD COLUMN revoked     INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE lock ADD COLUMN unattended  INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE lock ADD COLUMN waiting     INTEGER NOT NULL DEFAULT 0;";
+
+/// A line is the places of a name in the order of `number`. `seen_us` counts as `end_us` of a lock
+/// does, and is there a second time on the wall clock. The index over the names has the numbers in
+/// it: a position is counted without looking at the places.
+const PLACES: &str = "\
+CREATE TABLE place (
+  number         INTEGER PRIMARY KEY,
+  name           BLOB    NOT NULL,
+  token          BLOB    NOT NULL,
+  is_set         INTEGER NOT NULL,
+  barging        INTEGER NOT NULL,
+  listener       INTEGER,
+  seen_us        INTEGER NOT NULL,
+  wall_seen_us   INTEGER NOT NULL,
+  boot_id        BLOB    NOT NULL,
+  time_namespace INTEGER NOT NULL,
+  live_us        INTEGER NOT NULL,
+  claim_ms       INTEGER NOT NULL,
+  retain_ms      INTEGER NOT NULL,
+  floor          INTEGER,
+  reserve        INTEGER NOT NULL,
+  metadata       BLOB    NOT NULL,
+  processes      BLOB,
+  pid_namespace  INTEGER
+) STRICT;
+CREATE INDEX place_line ON place (name);
+CREATE INDEX place_token ON place (token);";
 
 /// What SQLite is asked for when a file is opened: it exists, and its path is a path, no URI.
 pub(crate) fn open_flags() -> OpenFlags {
@@ -136,13 +180,32 @@ fn initialise(sql: &Connection) -> Result<(), Failure> {
     sql.execute_batch("BEGIN IMMEDIATE")?;
     let done = (|| {
         if Identity::read(sql)?.is_empty() {
-            sql.execute_batch(TABLE)?;
+            sql.execute_batch(LOCKS)?;
+            sql.execute_batch(PLACES)?;
             sql.execute_batch(&format!(
                 "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {LAYOUT}"
             ))?;
         }
         sql.execute_batch("COMMIT")
     })();
+    finish(sql, done)
+}
+
+/// Brings a file of layout 1 to this one, unless another process has done so meanwhile.
+fn migrate(sql: &Connection) -> Result<(), Failure> {
+    sql.execute_batch("BEGIN IMMEDIATE")?;
+    let done = (|| {
+        if Identity::read(sql)?.layout == WITHOUT_LINES {
+            sql.execute_batch(ADDED_TO_LOCKS)?;
+            sql.execute_batch(PLACES)?;
+            sql.execute_batch(&format!("PRAGMA user_version = {LAYOUT}"))?;
+        }
+        sql.execute_batch("COMMIT")
+    })();
+    finish(sql, done)
+}
+
+fn finish(sql: &Connection, done: rusqlite::Result<()>) -> Result<(), Failure> {
     if done.is_err() && !sql.is_autocommit() {
         sql.execute_batch("ROLLBACK")?;
     }
@@ -158,6 +221,10 @@ pub(crate) fn claim(sql: &Connection, path: &Path) -> Result<(), Failure> {
     let mut identity = Identity::read_at_once(sql)?;
     if identity.is_empty() {
         initialise(sql)?;
+        identity = Identity::read_at_once(sql)?;
+    }
+    if identity.application == APPLICATION_ID && identity.layout == WITHOUT_LINES {
+        migrate(sql)?;
         identity = Identity::read_at_once(sql)?;
     }
     let path = path.display();

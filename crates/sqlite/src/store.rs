@@ -36,10 +36,13 @@ use crate::{
     builder::Options,
     checkpoint::Checkpointer,
     connection::{Access, Connection, Done, store_now},
+    ear,
     failure::Failure,
+    mail::{self, Letter},
     row::MAX_PROCESSES,
     transaction::Transaction,
     turns::Turns,
+    wake_folder::Seat,
 };
 
 /// Locks in one file, shared by the processes of one machine. Clones share a connection.
@@ -126,6 +129,7 @@ impl SqliteStore {
                 inner.check(by)?;
                 let failure = match inner.attempt(access, &step) {
                     Ok(done) => {
+                        self.deliver(done.mail);
                         let reply = Reply::new(done.answer).at(done.now.lease);
                         return Ok(reply.of(Some(done.incarnation)));
                     }
@@ -144,6 +148,37 @@ impl SqliteStore {
                 }
             }
         })
+    }
+
+    /// Tells what a step has to tell, after its commit. What was handed to waiters that are gone
+    /// is passed on here and now, so that it needs nobody who goes on polling; when others are in
+    /// the file, a task of the caller's runtime does it. If that ends too, the lease ends by
+    /// itself.
+    fn deliver(&self, mail: Vec<Letter>) {
+        let mut dead = mail::send(mail);
+        for _ in 0..PASSED_ON_AT_ONCE {
+            let Some(request) = dead.pop() else { return };
+            let step =
+                |transaction: &Transaction<'_>| transaction.release(self.inner.rules, &request);
+            match self.inner.attempt(Access::Write, &step) {
+                Ok(done) => dead.extend(mail::send(done.mail)),
+                Err(_) => {
+                    dead.push(request);
+                    break;
+                }
+            }
+        }
+        if dead.is_empty() {
+            return;
+        }
+        let store = self.clone();
+        rt::try_spawn(async move {
+            let by = store.clock().now().saturating_add(PASSED_ON_WITHIN);
+            for request in dead {
+                // This comes here again for whoever is next.
+                let _ = store.release(&request, by).await;
+            }
+        });
     }
 
     /// Opens the file on a thread that may block.
@@ -235,6 +270,11 @@ impl Inner {
     }
 }
 
+/// How many leases in turn one step passes on by itself: more are for a task.
+const PASSED_ON_AT_ONCE: u32 = 16;
+/// After that, the lease has ended by itself: this is a long claim.
+const PASSED_ON_WITHIN: Duration = Duration::from_secs(5);
+
 /// The pauses of one call while the file is busy.
 #[derive(Debug)]
 struct Pause {
@@ -295,6 +335,8 @@ impl Store for SqliteStore {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::full("native");
         capabilities.binding = true;
+        capabilities.queue = true;
+        capabilities.wakeups = true;
         capabilities
     }
 
@@ -400,18 +442,28 @@ impl Store for SqliteStore {
         request: &'a RevokeRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Revoked>> {
-        Box::pin(async move {
-            let _ = (request, by);
-            Err(StoreError::unsupported("the sqlite store can't revoke a lease"))
-        })
+        self.step(Access::Write, by, |transaction, rules| transaction.revoke(rules, request))
     }
 
     fn listen(
         &self,
-        _: Arc<dyn WakeupSink>,
-        _: Moment,
+        sink: Arc<dyn WakeupSink>,
+        by: Moment,
     ) -> BoxFuture<'_, Result<Subscription, StoreError>> {
-        Box::pin(async move { Err(StoreError::unsupported("the sqlite store sends no wakeups")) })
+        Box::pin(async move {
+            // Opens the file, and makes it first where there is none.
+            let _ = self.connect(by).await?;
+            let path = self.inner.path.clone();
+            let taking = rt::blocking(move || Seat::take(&path));
+            match self.inner.options.clock.until(by, taking).await {
+                Some(Some(taken)) => {
+                    let (seat, socket) = taken?;
+                    ear::listen(seat, socket, sink)
+                }
+                Some(None) => Err(StoreError::unavailable("the runtime is shutting down")),
+                None => Err(self.inner.fail(Failure::Busy)),
+            }
+        })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

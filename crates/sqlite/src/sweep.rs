@@ -11,7 +11,8 @@ use fencelock_store::rt;
 use rusqlite::params;
 
 use crate::{
-    row::{Slot, columns, to_column},
+    place,
+    row::{NAME, Slot, columns, to_column},
     transaction::Transaction,
 };
 
@@ -42,7 +43,11 @@ pub(crate) fn after_grant(transaction: &Transaction<'_>) -> rusqlite::Result<()>
     let due = due(transaction, looks)?;
     for (name, slot) in due {
         match slot {
-            Slot::Ours(ours) if ours.record.is_forgotten(now) => {
+            // Nothing is forgotten that somebody waits for.
+            Slot::Ours(ours)
+                if ours.record.is_forgotten(now)
+                    && place::clear_line(transaction, &name, ours.waiting)? =>
+            {
                 let mut delete =
                     transaction.sql.prepare_cached("DELETE FROM lock WHERE name = ?1")?;
                 delete.execute([name])?;
@@ -72,7 +77,7 @@ fn due(transaction: &Transaction<'_>, limit: usize) -> rusqlite::Result<Vec<(Vec
     let wall = to_column(transaction.now.wall.as_micros());
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = select.query_map([wall, limit], |row| {
-        Ok((row.get(13)?, Slot::of(row, transaction.here, transaction.now)))
+        Ok((row.get(NAME)?, Slot::of(row, transaction.here, transaction.now)))
     })?;
     rows.collect()
 }

@@ -2,15 +2,17 @@
 //!
 //! It must not decide anything about locks; `verbs` does, with the rules of the core.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use fencelock_core::{Binding, LockName, Record, RecordState, StoreNow};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::{
-    row::{Bound, KIND, Ours, Slot, columns, to_column},
+    mail::Letter,
+    row::{Bound, KIND, Ours, Slot, columns, listener_column, state_column, to_column},
     surroundings::Surroundings,
     sweep,
+    wake_folder::WakeFolder,
 };
 
 /// An open transaction.
@@ -20,6 +22,10 @@ pub(crate) struct Transaction<'c> {
     pub(crate) now: StoreNow,
     /// How many rows it made.
     pub(crate) made: Cell<usize>,
+    /// Where those listen who share the file.
+    pub(crate) folder: &'c WakeFolder,
+    /// What is to be told once it is committed.
+    pub(crate) mail: RefCell<Vec<Letter>>,
 }
 
 /// What becomes of the processes that a lease is bound to.
@@ -29,6 +35,8 @@ pub(crate) enum Rebind<'r> {
     Keep,
     /// A new grant: these.
     To(&'r Binding),
+    /// Handed to a waiter: what its place says.
+    As(Option<&'r Bound>),
 }
 
 const SELECT: &str = concat!("SELECT ", columns!(), " FROM lock WHERE name = ?1");
@@ -36,12 +44,14 @@ const SELECT: &str = concat!("SELECT ", columns!(), " FROM lock WHERE name = ?1"
 const INSERT: &str = concat!(
     "INSERT INTO lock (",
     columns!(),
-    ", name, sweep_at_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)"
+    ", name, sweep_at_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, \
+     ?16, ?17, ?18, ?19, ?20)"
 );
 
 const UPDATE: &str = "UPDATE lock SET kind = ?1, held = ?2, token = ?3, fencing_token = ?4, \
      fence_by_token = ?5, end_us = ?6, wall_end_us = ?7, boot_id = ?8, time_namespace = ?9, \
-     forget_at_us = ?10, metadata = ?11, processes = ?12, pid_namespace = ?13 WHERE name = ?14";
+     forget_at_us = ?10, metadata = ?11, processes = ?12, pid_namespace = ?13, first_fence = ?14, \
+     listener = ?15, revoked = ?16, unattended = ?17, waiting = ?18 WHERE name = ?19";
 
 impl Transaction<'_> {
     /// What is at a name.
@@ -60,9 +70,11 @@ impl Transaction<'_> {
         before: &Slot,
         record: &Record,
         rebind: Rebind<'_>,
+        waiting: u32,
     ) -> rusqlite::Result<()> {
         let bound = match (record.state, rebind, before) {
             (RecordState::Free, ..) => None,
+            (RecordState::Held | RecordState::Reserved, Rebind::As(bound), _) => bound.cloned(),
             (RecordState::Held | RecordState::Reserved, Rebind::To(binding), _) => {
                 Bound::new(binding, self.here)
             }
@@ -81,7 +93,7 @@ impl Transaction<'_> {
         let mut statement = self.sql.prepare_cached(if is_new { INSERT } else { UPDATE })?;
         let values = params![
             KIND,
-            record.state == RecordState::Held,
+            state_column(record.state),
             record.token.as_ref().map(|token| token.as_bytes().as_slice()),
             record.fencing_token.map(|token| to_column(token.as_u64())),
             record.fence_by_token,
@@ -93,6 +105,11 @@ impl Transaction<'_> {
             record.metadata.as_bytes(),
             bound.as_ref().map(|bound| bound.processes.as_slice()),
             bound.as_ref().and_then(|bound| bound.pid_namespace),
+            record.first_fence.map(|token| to_column(token.as_u64())),
+            record.listener.map(listener_column),
+            record.revoked,
+            record.unattended,
+            waiting,
             name.as_bytes(),
             sweep::next_look(record.forget_at, self.now),
         ];
@@ -101,5 +118,11 @@ impl Transaction<'_> {
         statement.execute(values)?;
         self.made.set(self.made.get() + usize::from(is_new));
         Ok(())
+    }
+
+    /// Writes how many wait for a lock whose record stays as it is.
+    pub(crate) fn count_waiting(&self, name: &LockName, waiting: u32) -> rusqlite::Result<()> {
+        let mut update = self.sql.prepare_cached("UPDATE lock SET waiting = ?1 WHERE name = ?2")?;
+        update.execute(params![waiting, name.as_bytes()]).map(|_| ())
     }
 }

@@ -5,13 +5,14 @@
 
 use fencelock_core::{
     AcquireRequest, Acquired, Binding, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced,
-    Foreign, HealRequest, Healed, InspectRequest, Inspection, Lines, ListenerId, LockName, Names,
-    NotHeld, Novelty, Place, RaiseFenceRequest, Raised, Record, ReleaseRequest, Released,
-    RenewRequest, Renewed, Rules, ShortenRequest, Shortened, Token, Told, Wakeup,
+    Foreign, HealRequest, Healed, InspectRequest, Inspection, Lines, LockName, Names, NotHeld,
+    Novelty, RaiseFenceRequest, Raised, Record, ReleaseRequest, Released, RenewRequest, Renewed,
+    RevokeRequest, Revoked, Rules, ShortenRequest, Shortened,
 };
 use rusqlite::Result;
 
 use crate::{
+    line::FileLines,
     row::Slot,
     sweep,
     transaction::{Rebind, Transaction},
@@ -23,12 +24,9 @@ type Ruled<A> = std::result::Result<A, Foreign>;
 impl Transaction<'_> {
     /// Takes all names or none.
     pub(crate) fn acquire(&self, rules: Rules, request: &AcquireRequest) -> Result<Acquired> {
-        let mut request = request.clone();
-        request.place = None;
-        request.reserve = 0;
         let rebind = Rebind::To(&request.binding);
-        let answer = self.apply(&request.names, rebind, |records| {
-            rules.acquire(records, &mut NoLines, &request, self.now)
+        let answer = self.apply(&request.names, rebind, |records, lines| {
+            rules.acquire(records, lines, request, self.now)
         })?;
         let answer = answer.unwrap_or_else(Acquired::Foreign);
         if let Acquired::Granted(grant) = &answer
@@ -42,8 +40,8 @@ impl Transaction<'_> {
     /// Prolongs leases: one answer for each.
     pub(crate) fn renew(&self, rules: Rules, batch: &[RenewRequest]) -> Result<Vec<Renewed>> {
         let renew = |request: &RenewRequest| {
-            let answer = self.apply(&request.names, Rebind::Keep, |records| {
-                rules.renew(records, &mut NoLines, request, self.now)
+            let answer = self.apply(&request.names, Rebind::Keep, |records, lines| {
+                rules.renew(records, lines, request, self.now)
             })?;
             Ok(answer.unwrap_or_else(|foreign| Renewed::NotHeld(not_held(foreign))))
         };
@@ -52,8 +50,8 @@ impl Transaction<'_> {
 
     /// Brings the end of a lease nearer.
     pub(crate) fn shorten(&self, rules: Rules, request: &ShortenRequest) -> Result<Shortened> {
-        let answer = self.apply(&request.names, Rebind::Keep, |records| {
-            rules.shorten(records, &mut NoLines, request, self.now)
+        let answer = self.apply(&request.names, Rebind::Keep, |records, lines| {
+            rules.shorten(records, lines, request, self.now)
         })?;
         Ok(answer.unwrap_or_else(|foreign| Shortened::NotHeld(not_held(foreign))))
     }
@@ -64,8 +62,8 @@ impl Transaction<'_> {
         let all = slots.len();
         slots.retain(|(_, slot)| !matches!(slot, Slot::Foreign(_)));
         let some_foreign = slots.len() < all;
-        let answer = self.rule(&slots, Rebind::Keep, |records| {
-            rules.release(records, &mut NoLines, request, self.now)
+        let answer = self.rule(&slots, Rebind::Keep, |records, lines| {
+            rules.release(records, lines, request, self.now)
         })?;
         Ok(if some_foreign { Released::Taken } else { answer })
     }
@@ -73,7 +71,7 @@ impl Transaction<'_> {
     /// Exchanges the token of a lease.
     pub(crate) fn exchange(&self, rules: Rules, request: &ExchangeRequest) -> Result<Exchanged> {
         let rebind = Rebind::To(&request.binding);
-        let answer = self.apply(&request.names, rebind, |records| {
+        let answer = self.apply(&request.names, rebind, |records, _| {
             rules.exchange_token(records, request, self.now)
         })?;
         Ok(answer.unwrap_or_else(|foreign| Exchanged::NotHeld(not_held(foreign))))
@@ -81,7 +79,7 @@ impl Transaction<'_> {
 
     /// Writes a larger fencing token to a lease.
     pub(crate) fn raise(&self, rules: Rules, request: &RaiseFenceRequest) -> Result<Raised> {
-        let answer = self.apply(&request.names, Rebind::Keep, |records| {
+        let answer = self.apply(&request.names, Rebind::Keep, |records, _| {
             rules.raise_fence(records, request, self.now)
         })?;
         Ok(answer.unwrap_or_else(|foreign| Raised::NotHeld(not_held(foreign))))
@@ -90,8 +88,8 @@ impl Transaction<'_> {
     /// Takes a lease that is provably ours elsewhere.
     pub(crate) fn heal(&self, rules: Rules, request: &HealRequest) -> Result<Healed> {
         let rebind = Rebind::To(&Binding::Unbound);
-        let answer =
-            self.apply(&request.names, rebind, |records| rules.heal(records, request, self.now))?;
+        let answer = self
+            .apply(&request.names, rebind, |records, _| rules.heal(records, request, self.now))?;
         Ok(answer.unwrap_or_else(Healed::Foreign))
     }
 
@@ -110,24 +108,36 @@ impl Transaction<'_> {
     ) -> Inspection {
         match slot {
             Slot::Foreign(kind) => Inspection::Foreign(kind.clone()),
-            other => rules.inspect(self.remembered(other), 0, request, self.now),
+            other => {
+                let record = self.remembered(other);
+                rules.inspect(record, waiting(other), request, self.now)
+            }
         }
     }
 
     /// Frees a name whoever holds it.
     pub(crate) fn force(&self, rules: Rules, request: &ForceReleaseRequest) -> Result<Forced> {
         let names = Names::one(request.name.clone());
-        let answer = self.apply(&names, Rebind::Keep, |records| {
-            rules.force_release(records, &mut NoLines, request, self.now)
+        let answer = self.apply(&names, Rebind::Keep, |records, lines| {
+            rules.force_release(records, lines, request, self.now)
         })?;
         Ok(answer.unwrap_or_else(|foreign| Forced::Foreign(foreign.kind)))
+    }
+
+    /// Asks the holder of a name to give it back.
+    pub(crate) fn revoke(&self, rules: Rules, request: &RevokeRequest) -> Result<Revoked> {
+        let names = Names::one(request.name.clone());
+        let answer = self.apply(&names, Rebind::Keep, |records, lines| {
+            rules.revoke(records, lines, request, self.now)
+        })?;
+        Ok(answer.unwrap_or_else(|foreign| Revoked::Foreign(foreign.kind)))
     }
 
     fn apply<A>(
         &self,
         names: &Names,
         rebind: Rebind<'_>,
-        rule: impl FnOnce(&mut [Option<Record>]) -> A,
+        rule: impl FnOnce(&mut [Option<Record>], &mut dyn Lines) -> A,
     ) -> Result<Ruled<A>> {
         let slots = self.slots(names)?;
         for (name, slot) in &slots {
@@ -142,17 +152,23 @@ impl Transaction<'_> {
         &self,
         slots: &[(&LockName, Slot)],
         rebind: Rebind<'_>,
-        rule: impl FnOnce(&mut [Option<Record>]) -> A,
+        rule: impl FnOnce(&mut [Option<Record>], &mut dyn Lines) -> A,
     ) -> Result<A> {
         let mut records: Vec<_> =
             slots.iter().map(|(_, slot)| self.remembered(slot).cloned()).collect();
-        let answer = rule(&mut records);
-        for ((name, slot), after) in slots.iter().zip(&records) {
+        let mut lines =
+            FileLines::new(self, slots.iter().map(|(name, slot)| (*name, waiting(slot))));
+        let answer = rule(&mut records, &mut lines);
+        lines.check()?;
+        for (index, ((name, slot), after)) in slots.iter().zip(&records).enumerate() {
+            let now_waiting = lines.waiting(index);
             match after {
                 Some(record) if Some(record) != self.remembered(slot) => {
-                    self.save(name, slot, record, rebind)?;
+                    let rebind = lines.handed(index, record.token).map_or(rebind, Rebind::As);
+                    self.save(name, slot, record, rebind, now_waiting)?;
                 }
                 // No rule removes a record; the sweep does, when its time has come.
+                _ if now_waiting != waiting(slot) => self.count_waiting(name, now_waiting)?,
                 _ => {}
             }
         }
@@ -172,35 +188,12 @@ impl Transaction<'_> {
     }
 }
 
-/// The file keeps no lines yet.
-struct NoLines;
-
-impl Lines for NoLines {
-    fn len(&mut self, _: usize) -> u32 {
-        0
+/// How many wait, as the row of the lock says.
+fn waiting(slot: &Slot) -> u32 {
+    match slot {
+        Slot::Ours(ours) => ours.waiting,
+        Slot::Absent | Slot::Foreign(_) => 0,
     }
-
-    fn first(&mut self, _: usize) -> Option<Place> {
-        None
-    }
-
-    fn find(&mut self, _: usize, _: Token) -> Option<(Place, u32)> {
-        None
-    }
-
-    fn put(&mut self, _: usize, _: Place) -> u32 {
-        1
-    }
-
-    fn remove(&mut self, _: usize, _: Token) -> bool {
-        false
-    }
-
-    fn offer(&mut self, _: usize, _: &Place, _: Wakeup) -> Told {
-        Told::Nobody
-    }
-
-    fn tell(&mut self, _: ListenerId, _: Wakeup) {}
 }
 
 fn not_held(foreign: Foreign) -> NotHeld {

@@ -62,7 +62,7 @@ impl Harness for Files {
         common::bare(store.path())
             .execute(
                 "INSERT OR REPLACE INTO lock VALUES (?1, 'semaphore', 1, zeroblob(16), NULL, 0, \
-                 ?2, ?2, zeroblob(16), 0, ?2, x'', NULL, NULL, ?2)",
+                 ?2, ?2, zeroblob(16), 0, ?2, x'', NULL, NULL, ?2, NULL, NULL, 0, 0, 0)",
                 rusqlite::params![name.as_bytes(), forever],
             )
             .unwrap();
@@ -75,7 +75,8 @@ impl Harness for Files {
             .prepare(
                 "SELECT concat_ws('|', kind, held, hex(token), fencing_token, fence_by_token, \
                  end_us, wall_end_us, hex(boot_id), time_namespace, forget_at_us, hex(metadata), \
-                 hex(processes), pid_namespace) FROM lock WHERE name = ?1",
+                 hex(processes), pid_namespace, first_fence, listener, revoked, unattended, \
+                 waiting) FROM lock WHERE name = ?1",
             )
             .unwrap();
         let mut rows = select.query([name.as_bytes()]).unwrap();

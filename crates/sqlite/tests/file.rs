@@ -134,7 +134,7 @@ async fn a_newer_layout_is_refused_with_both_versions() {
     bare(&path).execute_batch("PRAGMA user_version = 7").unwrap();
     let (kind, message) = refusal(&path).await;
     assert_eq!(kind, StoreErrorKind::Config);
-    assert!(message.contains("layout version 7, this program knows version 1"), "{message}");
+    assert!(message.contains("layout version 7, this program knows version 2"), "{message}");
 }
 
 #[tokio::test]

@@ -3,7 +3,17 @@
 //!
 //! Everything else asks here, so that another runtime, or a simulated one, is a change of one file.
 
-use std::{cell::RefCell, future::Future, pin::Pin, task::Poll, thread, time::Duration};
+use std::{
+    cell::RefCell,
+    future::Future,
+    io,
+    os::fd::OwnedFd,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    task::Poll,
+    thread,
+    time::Duration,
+};
 
 use fencelock_core::{ListenerId, Moment, StoreTime, Token};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
@@ -12,6 +22,11 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 /// Channels and signals between tasks.
 pub mod sync {
     pub use tokio::sync::{Mutex, Notify, OnceCell, broadcast, mpsc, oneshot, watch};
+}
+
+/// Sockets and other descriptors, as tasks wait for them.
+pub mod net {
+    pub use tokio::{io::unix::AsyncFd, net::UnixDatagram};
 }
 
 pub use tokio::{pin, select, task_local};
@@ -110,6 +125,36 @@ pub fn try_spawn_blocking(step: impl FnOnce() + Send + 'static) -> bool {
     }
 }
 
+/// A socket that tasks of the caller's runtime can wait for. It must not block.
+///
+/// # Errors
+/// Outside a runtime, and in one that waits for no descriptors.
+pub fn datagram(socket: std::os::unix::net::UnixDatagram) -> io::Result<net::UnixDatagram> {
+    registered(|| net::UnixDatagram::from_std(socket))
+}
+
+/// Another descriptor that tasks of the caller's runtime can wait for. It must not block.
+///
+/// # Errors
+/// Outside a runtime, and in one that waits for no descriptors.
+pub fn watched(descriptor: OwnedFd) -> io::Result<net::AsyncFd<OwnedFd>> {
+    // Deprecated for types that may lie about their descriptor; this one owns it.
+    #[allow(deprecated)]
+    registered(|| net::AsyncFd::with_interest(descriptor, tokio::io::Interest::READABLE))
+}
+
+/// A runtime that was built without I/O can't be asked whether it was: it panics.
+fn registered<T>(register: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    catch_unwind(AssertUnwindSafe(register))
+        .unwrap_or_else(|_| Err(io::Error::other("the runtime was built without I/O")))
+}
+
+/// How long ago a moment of the system's wall clock was; nothing for the future.
+#[must_use]
+pub fn wall_age(moment: std::time::SystemTime) -> Option<Duration> {
+    std::time::SystemTime::now().duration_since(moment).ok()
+}
+
 /// Runs a future to its end on a runtime of its own, which ends with it: for tests and for threads
 /// that have none. Must not be called from inside a task.
 ///
@@ -141,7 +186,7 @@ pub type RuntimeId = tokio::runtime::Id;
 pub fn spawn_thread(
     name: &str,
     future: impl FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send + 'static,
-) -> std::io::Result<thread::JoinHandle<()>> {
+) -> io::Result<thread::JoinHandle<()>> {
     let runtime = Owned(Some(tokio::runtime::Builder::new_current_thread().enable_all().build()?));
     thread::Builder::new().name(name.to_owned()).spawn(move || {
         if let Some(runtime) = &runtime.0 {
