@@ -88,6 +88,14 @@ impl Transaction<'_> {
             }
             (RecordState::Held | RecordState::Reserved, Rebind::Keep, _) => None,
         };
+        // A free lock has neither; what is written keeps the length of the row, so that a release
+        // writes over it in place: it needs no room, not even where the row is a long one.
+        let (first_fence, listener) = match (record.state, before) {
+            (RecordState::Free, Slot::Ours(before)) => {
+                (record.fencing_token, before.record.listener)
+            }
+            _ => (record.first_fence, record.listener),
+        };
         let is_new = matches!(before, Slot::Absent);
         let left = record.end.saturating_since(self.now.lease);
         let mut statement = self.sql.prepare_cached(if is_new { INSERT } else { UPDATE })?;
@@ -105,8 +113,8 @@ impl Transaction<'_> {
             record.metadata.as_bytes(),
             bound.as_ref().map(|bound| bound.processes.as_slice()),
             bound.as_ref().and_then(|bound| bound.pid_namespace),
-            record.first_fence.map(|token| to_column(token.as_u64())),
-            record.listener.map(listener_column),
+            first_fence.map(|token| to_column(token.as_u64())),
+            listener.map(listener_column),
             record.revoked,
             record.unattended,
             waiting,

@@ -3,12 +3,13 @@
 
 mod common;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use fencelock_core::{
     AcquireRequest, ExchangeRequest, FencingToken, ForceReleaseRequest, HealRequest,
-    InspectRequest, ListRequest, LockName, LockTable, Metadata, Moment, Names, RaiseFenceRequest,
-    ReleaseRequest, RenewRequest, Retain, ShortenRequest, StoreTime, Token,
+    InspectRequest, ListRequest, ListenerId, LockName, LockTable, Metadata, Moment, Names,
+    PlaceRequest, RaiseFenceRequest, ReleaseRequest, RenewRequest, Retain, RevokeRequest,
+    ShortenRequest, StoreTime, Token,
 };
 use fencelock_sqlite::SqliteStore;
 use fencelock_store::{ManualClock, Store};
@@ -25,8 +26,9 @@ enum Step {
         retain: u64,
         fence: Fences,
         deadline: i64,
+        queue: Queue,
     },
-    Renew(Vec<(Vec<u8>, u8, u64, u64)>),
+    Renew(Vec<(Vec<u8>, u8, u64, u64)>, u32),
     Shorten {
         names: Vec<u8>,
         token: u8,
@@ -68,9 +70,46 @@ enum Step {
         name: u8,
         retain: u64,
     },
+    Revoke(u8),
     /// Another process takes over: the next steps go through another store.
     Switch,
 }
+
+/// What an acquire says of waiting.
+#[derive(Clone, Debug)]
+struct Queue {
+    /// Milliseconds that its place and a claim last.
+    place: Option<(u64, u64)>,
+    reserve: u32,
+    barging: bool,
+    unattended: bool,
+    listener: Option<u8>,
+}
+
+fn queue() -> impl Strategy<Value = Queue> {
+    let place =
+        (prop_oneof![Just(0u64), Just(40), Just(60_000)], prop_oneof![Just(10u64), Just(500)]);
+    let listener = prop_oneof![2 => Just(None), 2 => Just(Some(HEARS)), 1 => Just(Some(GONE))];
+    (
+        prop::option::weighted(0.8, place),
+        prop_oneof![Just(0u32), 0u32..9, Just(5_000)],
+        prop::bool::weighted(0.2),
+        prop::bool::weighted(0.2),
+        listener,
+    )
+        .prop_map(|(place, reserve, barging, unattended, listener)| Queue {
+            place,
+            reserve,
+            barging,
+            unattended,
+            listener,
+        })
+}
+
+/// Somebody listens there.
+const HEARS: u8 = 1;
+/// Nobody does.
+const GONE: u8 = 2;
 
 /// Relative to the wall clock, in microseconds.
 type Fences = (Option<i64>, Option<i64>);
@@ -104,12 +143,12 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (
             names(), token(), millis(), retain(),
             (prop::option::weighted(0.2, around()), prop::option::weighted(0.2, around())),
-            deadline(),
-        ).prop_map(|(names, token, ttl, retain, fence, deadline)| {
-            Step::Acquire { names, token, ttl, retain, fence, deadline }
+            deadline(), queue(),
+        ).prop_map(|(names, token, ttl, retain, fence, deadline, queue)| {
+            Step::Acquire { names, token, ttl, retain, fence, deadline, queue }
         }),
-        3 => prop::collection::vec((names(), token(), millis(), retain()), 0..4)
-            .prop_map(Step::Renew),
+        3 => (prop::collection::vec((names(), token(), millis(), retain()), 0..4), 0u32..9)
+            .prop_map(|(batch, reserve)| Step::Renew(batch, reserve)),
         2 => (names(), token(), millis(), retain()).prop_map(|(names, token, ttl, retain)| {
             Step::Shorten { names, token, ttl, retain }
         }),
@@ -131,6 +170,45 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (prop_oneof![Just(vec![]), Just(b"n".to_vec()), Just(b"n1".to_vec())], 1usize..4)
             .prop_map(|(prefix, limit)| Step::List { prefix, limit }),
         1 => (0u8..4, retain()).prop_map(|(name, retain)| Step::Force { name, retain }),
+        1 => (0u8..4).prop_map(Step::Revoke),
+        1 => Just(Step::Switch),
+    ]
+}
+
+const GONE_LISTENER: ListenerId = ListenerId::from_u64(7);
+
+/// Few names, many who wait for them, and little that fails.
+fn line_step() -> impl Strategy<Value = Step> {
+    let token = || 0u8..6;
+    let names = || {
+        prop_oneof![
+            5 => (0u8..2).prop_map(|name| vec![name]),
+            1 => Just(vec![0, 1]),
+        ]
+    };
+    let ttl = || prop_oneof![Just(50u64), Just(1_000), Just(60_000)];
+    prop_oneof![
+        3 => prop_oneof![Just(9_999u64), Just(10_000), Just(40_000), Just(500_000)]
+            .prop_map(Step::Advance),
+        8 => (names(), token(), ttl(), retain(), queue()).prop_map(
+            |(names, token, ttl, retain, queue)| {
+                let (fence, deadline) = ((None, None), 1_000_000);
+                Step::Acquire { names, token, ttl, retain, fence, deadline, queue }
+            }
+        ),
+        6 => (names(), token(), retain())
+            .prop_map(|(names, token, retain)| Step::Release { names, token, retain }),
+        2 => (names(), token(), ttl(), retain(), 0u32..9).prop_map(
+            |(names, token, ttl, retain, reserve)| {
+                Step::Renew(vec![(names, token, ttl, retain)], reserve)
+            }
+        ),
+        1 => (names(), token(), ttl(), retain()).prop_map(|(names, token, ttl, retain)| {
+            Step::Shorten { names, token, ttl, retain }
+        }),
+        1 => (0u8..2, retain()).prop_map(|(name, retain)| Step::Force { name, retain }),
+        1 => (0u8..2).prop_map(Step::Revoke),
+        1 => (0u8..2).prop_map(Step::Inspect),
         1 => Just(Step::Switch),
     ]
 }
@@ -164,7 +242,7 @@ fn until(now: StoreTime, by: i64) -> Option<StoreTime> {
 }
 
 /// One step on both; the answers are the same, and so is the instant.
-async fn both(store: &SqliteStore, table: &mut LockTable, step: Step) {
+async fn both(store: &SqliteStore, table: &mut LockTable, hears: ListenerId, step: Step) {
     let now = store.store_now();
     let never = Moment::NEVER;
     macro_rules! same {
@@ -177,21 +255,37 @@ async fn both(store: &SqliteStore, table: &mut LockTable, step: Step) {
     }
     match step {
         Step::Advance(_) | Step::Switch => unreachable!("no verb"),
-        Step::Acquire { names, token: by, ttl, retain, fence: (floor, proposed), deadline } => {
+        Step::Acquire {
+            names,
+            token: by,
+            ttl,
+            retain,
+            fence: (floor, proposed),
+            deadline,
+            queue,
+        } => {
             let mut request = AcquireRequest::new(set(&names), token(by), common::ttl(ttl));
             request.retain = kept(retain);
             request.metadata = Metadata::new(vec![by; usize::from(by) * 100]).unwrap();
             request.floor = floor.map(|by| fence(now.wall, by));
             request.proposed = proposed.map(|by| fence(now.wall, by));
             request.deadline = until(now.lease, deadline);
+            request.place = queue.place.map(|(live, claim)| {
+                PlaceRequest::new(common::ttl(claim), Duration::from_millis(live))
+            });
+            (request.reserve, request.barging) = (queue.reserve, queue.barging);
+            request.unattended = queue.unattended;
+            request.listener =
+                queue.listener.map(|which| if which == HEARS { hears } else { GONE_LISTENER });
             same!(acquire, request);
         }
-        Step::Renew(batch) => {
+        Step::Renew(batch, reserve) => {
             let batch: Vec<_> = batch
                 .into_iter()
                 .map(|(names, by, ttl, retain)| {
                     let mut request = RenewRequest::new(set(&names), token(by), common::ttl(ttl));
                     request.retain = kept(retain);
+                    request.reserve = reserve;
                     request
                 })
                 .collect();
@@ -240,6 +334,7 @@ async fn both(store: &SqliteStore, table: &mut LockTable, step: Step) {
                 request.cursor = Some(next);
             }
         }
+        Step::Revoke(name) => same!(revoke, RevokeRequest::new(lock(name))),
         Step::Force { name, retain } => {
             let mut request = ForceReleaseRequest::new(lock(name));
             request.retain = kept(retain);
@@ -260,24 +355,44 @@ proptest! {
 
     #[test]
     fn every_verb_answers_as_the_table_does(steps in prop::collection::vec(step(), 1..60)) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("locks.db");
-        let clock = ManualClock::new();
-        let stores = [common::manual(&path, &clock), common::manual(&path, &clock)];
-        let mut table = LockTable::default();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let mut at = 0;
-            for step in steps {
-                match step {
-                    Step::Advance(micros) => clock.advance(Duration::from_micros(micros)),
-                    Step::Switch => at = 1 - at,
-                    step => both(&stores[at], &mut table, step).await,
-                }
-            }
-        });
-        let intact: String =
-            common::bare(&path).query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-        prop_assert_eq!(intact, "ok");
+        run(steps);
     }
+
+    #[test]
+    fn lines_move_as_those_of_the_table_do(steps in prop::collection::vec(line_step(), 20..120)) {
+        run(steps);
+    }
+}
+
+/// Asks a store and the table the same.
+fn run(steps: Vec<Step>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("locks.db");
+    let clock = ManualClock::new();
+    let stores = [common::manual(&path, &clock), common::manual(&path, &clock)];
+    let mut table = LockTable::default();
+    table.set_gone(GONE_LISTENER);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut at = 0;
+        let ear = Arc::new(common::Ear::default());
+        let subscription = stores[0].listen(ear.clone(), Moment::NEVER).await.unwrap();
+        let hears = subscription.listener;
+        let mut told = Vec::new();
+        for step in steps {
+            match step {
+                Step::Advance(micros) => clock.advance(Duration::from_micros(micros)),
+                Step::Switch => at = 1 - at,
+                step => both(&stores[at], &mut table, hears, step).await,
+            }
+            // What the table tells whom, the ear hears, in the same order. At once: the queue
+            // of a socket is short.
+            let mail = table.take_mail().into_iter();
+            told.extend(mail.filter(|(to, _)| *to == hears).map(|(_, wakeup)| wakeup));
+            ear.hears_all(&told).await;
+        }
+    });
+    let intact: String =
+        common::bare(&path).query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(intact, "ok");
 }
