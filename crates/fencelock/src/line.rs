@@ -16,7 +16,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use fencelock_core::{LockName, Moment, RenewRequest, Renewed};
+use fencelock_core::{AcquireRequest, LockName, Moment, RenewRequest, Renewed};
 use fencelock_store::rt;
 
 use crate::{
@@ -40,7 +40,13 @@ struct State {
     cell: Weak<LeaseCell>,
     /// Who else was last seen to hold the lock.
     seen: Option<BusyView>,
+    /// How many fencing tokens the next lease shall have: more, while they do not last.
+    range: u32,
 }
+
+/// The first range that is asked for when tasks queue up here, and the largest.
+pub(crate) const FIRST_RANGE: u32 = 64;
+const LARGEST_RANGE: u32 = AcquireRequest::MAX_RESERVE;
 
 /// One task that waits behind another.
 struct Waiter {
@@ -213,12 +219,12 @@ impl Turn {
         self.0.as_ref().map(|parts| &*parts.line)
     }
 
-    /// How many wait behind.
-    pub(crate) fn has_waiters(&self) -> bool {
-        self.line().is_some_and(|line| {
-            let state = locked(&line.0);
-            state.waiters.len() > state.gone
-        })
+    /// How many fencing tokens, besides its own, a lease for this line shall have: none, while
+    /// nobody waits behind.
+    pub(crate) fn reserve(&self) -> u32 {
+        let Some(line) = self.line() else { return 0 };
+        let state = locked(&line.0);
+        if state.waiters.len() > state.gone { state.range.max(FIRST_RANGE) - 1 } else { 0 }
     }
 
     /// The lock was granted to this turn.
@@ -297,6 +303,9 @@ pub(crate) fn pass_on(guard: &mut Guard) -> bool {
         }
         let fits = state.waiters.front().is_some_and(|waiter| waiter.plan.fits(cell));
         let hold = if fits { cell.pass() } else { None };
+        if fits && hold.is_none() && cell.shared.is_used_up() {
+            state.range = state.range.max(FIRST_RANGE).saturating_mul(2).min(LARGEST_RANGE);
+        }
         let waiter = if hold.is_some() { state.waiters.pop_front() } else { None };
         drop(state);
         let (Some(hold), Some(waiter)) = (hold, waiter) else { break };

@@ -19,14 +19,12 @@ use std::{
 
 use fencelock_core::{AcquireRequest, FencingToken, Moment, Ttl};
 
-use crate::cell::Granted;
+use crate::{cell::Granted, line::FIRST_RANGE};
 
 /// Passes in a row while others wait at the store.
 const MOST_PASSES: u32 = 32;
 /// How long a process keeps a lease for itself while others wait at the store.
 const LONGEST_TURN: Duration = Duration::from_millis(20);
-/// The first range that is asked for when tasks queue up here, and the largest.
-const FIRST_RANGE: u32 = 64;
 const LARGEST_RANGE: u32 = AcquireRequest::MAX_RESERVE;
 
 /// One grant of a lease to one holder.
@@ -62,13 +60,16 @@ impl Shared {
     pub(crate) fn new(grant: &Granted) -> Self {
         let since = if grant.claim.is_some() { grant.answered } else { grant.sent };
         let tenure = Tenure { fencing_token: grant.fencing_token, since, generation: 0 };
+        let bounds = grant.fencing_token.zip(grant.last_fence);
+        let range = bounds.map_or(0, |(own, last)| last.as_u64().saturating_sub(own.as_u64()));
+        let range = u32::try_from(range).unwrap_or(LARGEST_RANGE);
         let state = State {
             tenure,
             last_fence: grant.last_fence,
             passes: 0,
             turn_began: grant.answered,
-            next_range: Some(FIRST_RANGE),
-            range: 0,
+            next_range: Some(range.saturating_mul(2).clamp(FIRST_RANGE, LARGEST_RANGE)),
+            range,
         };
         Self {
             generation: AtomicU64::new(0),
@@ -125,6 +126,12 @@ impl Shared {
         state.tenure = Tenure { fencing_token: next, since: now, generation };
         self.generation.store(generation, Ordering::Release);
         Some(state.tenure)
+    }
+
+    /// Whether no fencing token is left for another holder.
+    pub(crate) fn is_used_up(&self) -> bool {
+        let state = self.state();
+        state.last_fence.is_none_or(|last| Some(last) <= state.tenure.fencing_token)
     }
 
     /// How many more fencing tokens to ask for, when half of them are used and nobody asks yet:

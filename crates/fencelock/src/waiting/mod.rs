@@ -70,7 +70,9 @@ async fn in_turn(mut watch: Watch<'_>) -> Result<Guard, Error> {
     let (turn, place) = match context.lines.join(context, watch.plan) {
         Joined::First(turn) => (turn, None),
         Joined::Behind(waiting) => {
-            if let (Some(view), true) = (waiting.seen(), watch.mutex.on_busy.is_some()) {
+            if watch.mutex.on_busy.is_some()
+                && let Some(view) = waiting.seen()
+            {
                 watch.see(view);
             }
             match waiting.gift(context, watch.end).await {
@@ -103,7 +105,6 @@ struct First {
 impl First {
     async fn granted(&mut self, watch: &mut Watch<'_>) -> Result<Guard, Error> {
         let Some(place) = &mut self.place else { return Err(watch.expired()) };
-        place.set_turn(self.turn.as_ref());
         let result = place.granted_in(watch, self.turn.as_ref()).await;
         let mut guard = result?;
         if let Some(turn) = self.turn.take() {

@@ -45,8 +45,6 @@ pub(crate) struct Place {
     round_trip: Duration,
     failures: u32,
     position: Option<Position>,
-    /// Others of this process wait behind: a range of fencing tokens is worth having.
-    is_shared: bool,
 }
 
 /// Where in the line.
@@ -66,7 +64,6 @@ const LOOKERS: u32 = 16;
 const LOOK_APART: Duration = Duration::from_millis(2);
 /// Who does not insist on its turn asks more often: a message that is lost reserves nothing.
 const BARGING_LIVE: Duration = Duration::from_secs(3);
-const FIRST_RANGE: u32 = 63;
 
 impl Place {
     pub(crate) fn new(context: &Arc<Context>, plan: &Plan) -> Self {
@@ -81,7 +78,6 @@ impl Place {
             round_trip: Duration::ZERO,
             failures: 0,
             position: None,
-            is_shared: false,
         }
     }
 
@@ -98,10 +94,6 @@ impl Place {
     /// Where in the line it was at the last answer.
     pub(crate) fn position(&self) -> Option<Position> {
         self.position.filter(|_| self.is_placed())
-    }
-
-    pub(super) fn set_turn(&mut self, turn: Option<&Turn>) {
-        self.is_shared = turn.is_some_and(Turn::has_waiters);
     }
 
     /// Asks once, so that there is a place or a guard.
@@ -211,7 +203,7 @@ impl Place {
         let claim = self.claim();
         let ear = self.ear();
         let live = self.live(ear.is_some(), claim);
-        let reserve = if self.is_shared { FIRST_RANGE } else { 0 };
+        let reserve = turn.map_or(0, Turn::reserve);
         let (context, plan) = (Arc::clone(&self.context), &self.plan);
         let armed = self
             .armed
