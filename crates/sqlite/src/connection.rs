@@ -63,6 +63,9 @@ pub(crate) struct Done<A> {
 }
 
 impl Connection {
+    /// A hundred frames, as a clean close leaves them at most; read in a tenth of a millisecond.
+    const SHORT_LOG_BYTES: u64 = 100 * 1_048 + 32;
+
     /// Opens the file, and makes it first where there is none. Blocks on the disk.
     pub(crate) fn open(path: &Path, options: &Options) -> Result<Self, Failure> {
         path::check_file_system(path)?;
@@ -74,6 +77,13 @@ impl Connection {
             Err(_) if path::look(path)? == Present::Nothing => Err(Failure::Busy),
             other => other,
         }
+    }
+
+    /// Whether opening means reading a few pages, so that it takes no longer than a transaction:
+    /// the file is there, and its log is short.
+    pub(crate) fn opens_at_once(path: &Path) -> bool {
+        let log_bytes = path::beside(path, "-wal").metadata().map_or(0, |log| log.len());
+        log_bytes <= Self::SHORT_LOG_BYTES && matches!(path::look(path), Ok(Present::File(_)))
     }
 
     /// Opens the file where there is one.

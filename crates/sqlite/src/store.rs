@@ -181,8 +181,17 @@ impl SqliteStore {
         });
     }
 
-    /// Opens the file on a thread that may block.
+    /// Opens the file: one that is there and has nothing to be restored at once, as a transaction
+    /// would read it; else on a thread that may block. A short-lived process would spend more on
+    /// that thread than on the file.
     async fn reopen(&self, by: Moment) -> Result<(), Failure> {
+        if Connection::opens_at_once(&self.inner.path) {
+            match self.inner.open() {
+                // It went in this very moment.
+                Err(Failure::NotOpen) => {}
+                other => return other,
+            }
+        }
         let inner = Arc::clone(&self.inner);
         let opening = rt::blocking(move || inner.open());
         match self.inner.options.clock.until(by, opening).await {
