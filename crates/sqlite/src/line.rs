@@ -97,6 +97,10 @@ impl<'t, 'c> FileLines<'t, 'c> {
                 break;
             }
             self.gone += 1;
+            if let Some(listener) = stored.listener {
+                // Its socket goes too, unless other waiters share it.
+                let _ = self.transaction.folder.hearing(listener);
+            }
             place::remove(self.transaction, stored.number)?;
             line.found = None;
             line.waiting -= 1;

@@ -9,7 +9,9 @@
 
 use std::time::Duration;
 
-use fencelock_core::{Binding, LockName, Metadata, Place, Retain, StoreNow, StoreTime, Token, Ttl};
+use fencelock_core::{
+    Binding, ListenerId, LockName, Metadata, Place, Retain, StoreNow, StoreTime, Token, Ttl,
+};
 use rusqlite::{OptionalExtension as _, Row as SqlRow, params};
 
 use crate::{
@@ -55,6 +57,8 @@ pub(crate) struct Stored {
     pub(crate) place: Option<Place>,
     /// What its lease will be bound to.
     pub(crate) bound: Option<Bound>,
+    /// Where its waiter listens, or did.
+    pub(crate) listener: Option<ListenerId>,
 }
 
 /// The first place of a name.
@@ -186,10 +190,11 @@ impl Stored {
         let number = row.get(16)?;
         let (here, now) = (transaction.here, transaction.now);
         let Some((place, bound)) = read(row, here, now) else {
-            return Ok(Self { number, place: None, bound: None });
+            return Ok(Self { number, place: None, bound: None, listener: None });
         };
         let is_gone = bound.as_ref().is_some_and(|bound| bound.is_gone(here));
-        Ok(Self { number, place: Some(place).filter(|_| !is_gone), bound })
+        let listener = place.listener;
+        Ok(Self { number, place: Some(place).filter(|_| !is_gone), bound, listener })
     }
 }
 

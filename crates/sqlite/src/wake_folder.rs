@@ -181,7 +181,7 @@ fn clear_away(folder: &OwnedFd, path: &Path) {
     for entry in entries.flatten().take(LOOKS) {
         let listener = ListenerId::from_hex(entry.file_name().as_encoded_bytes());
         let modified = entry.metadata().and_then(|metadata| metadata.modified());
-        let age = modified.ok().and_then(|at| rt::wall_age(at));
+        let age = modified.ok().and_then(rt::wall_age);
         let Some(listener) = listener.filter(|_| age.is_some_and(|age| age > OLD)) else {
             continue;
         };

@@ -12,10 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{bare, is_free, name, soon, take, ttl};
+use common::{Ear, bare, is_free, name, soon, take, ttl};
 use fencelock_core::{
-    AcquireRequest, Acquired, Binding, ListRequest, Names, ReleaseRequest, Released, RenewRequest,
-    Renewed, Token,
+    AcquireRequest, Acquired, Binding, ListRequest, ListenerId, Names, ReleaseRequest, Released,
+    RenewRequest, Renewed, Token,
 };
 use fencelock_sqlite::{SqliteStore, process};
 use fencelock_store::{Clock, Outcome, Store, StoreError, StoreErrorKind, rt};
@@ -66,6 +66,10 @@ fn as_a_child() {
             "churn" => churn(&store).await,
             "hold" => hold(&store, &folder).await,
             "full" => fill(&store).await,
+            "wait" => wait_in_line(&store, &folder, own()).await,
+            "wait-unbound" => wait_in_line(&store, &folder, Binding::Unbound).await,
+            "turns" => take_turns(&store, &folder, times(40, 2_000)).await,
+            "line" => churn_in_line(&store).await,
             other => panic!("{other}"),
         }
     });
@@ -126,6 +130,84 @@ async fn hold(store: &SqliteStore, folder: &Path) {
     std::io::read_to_string(std::io::stdin()).unwrap();
 }
 
+/// A request that waits, bound to this process.
+fn waiting(lock: &str, listener: Option<ListenerId>) -> AcquireRequest {
+    let mut request = common::waits(lock, rt::fresh_token(), listener);
+    request.binding = own();
+    request
+}
+
+/// This process.
+fn own() -> Binding {
+    Binding::Processes(vec![process::current().unwrap()])
+}
+
+/// Takes a place in the line of "x", says so, and says when it has the lock; holds it until it is
+/// killed, or the test has ended.
+async fn wait_in_line(store: &SqliteStore, folder: &Path, binding: Binding) {
+    std::thread::spawn(|| {
+        let _ = std::io::read_to_string(std::io::stdin());
+        std::process::exit(1);
+    });
+    let (ear, subscription) = Ear::listening(store).await;
+    let mut request = waiting("x", Some(subscription.listener));
+    request.binding = binding;
+    assert!(common::queue(store, &request).await > 0);
+    let say = |what: &str| fs::write(folder.join(format!("{what}-{}", std::process::id())), "");
+    say("waits").unwrap();
+    // Nothing but what it is told wakes it.
+    ear.until_ever(|ear| !ear.heard().is_empty()).await;
+    ear.is_granted(request.token).await;
+    say("holds").unwrap();
+    std::future::pending::<()>().await;
+}
+
+/// Waits for its turn: told, or by a look when its place or the lease before it may be over.
+async fn turn(store: &SqliteStore, ear: &Ear, request: &AcquireRequest) {
+    loop {
+        let answer = store.acquire(request, soon()).await.unwrap().answer;
+        let left = match answer {
+            Acquired::Granted(_) => break,
+            Acquired::Queued(queued) => queued.busy.holder.remaining.unwrap_or_default(),
+            other => panic!("{other:?}"),
+        };
+        let heard = ear.heard().len();
+        let _ = rt::timeout(left, ear.until_ever(|ear| ear.heard().len() > heard)).await;
+    }
+    let batch = [RenewRequest::new(request.names.clone(), request.token, request.ttl)];
+    let answer = store.renew(&batch, soon()).await.unwrap().answer;
+    assert!(matches!(answer[..], [Renewed::Extended { .. }]), "{answer:?}");
+}
+
+/// Adds one to a number in a file so often, each time when its turn comes.
+async fn take_turns(store: &SqliteStore, folder: &Path, rounds: usize) {
+    let number = folder.join("number");
+    let (ear, subscription) = Ear::listening(store).await;
+    for _ in 0..rounds {
+        let request = waiting("turns", Some(subscription.listener));
+        turn(store, &ear, &request).await;
+        let before: usize = fs::read_to_string(&number).unwrap().parse().unwrap();
+        rt::yield_now().await;
+        fs::write(&number, (before + 1).to_string()).unwrap();
+        give_back(store, request.names, request.token).await.unwrap();
+    }
+}
+
+/// Waits, holds and gives back for ever.
+async fn churn_in_line(store: &SqliteStore) {
+    let (ear, subscription) = Ear::listening(store).await;
+    loop {
+        for lock in ["shared", "other"] {
+            let mut request = waiting(lock, Some(subscription.listener));
+            // What a waiter costs that is killed at the very moment of its grant; being bound, it
+            // costs nothing when somebody looks.
+            request.place.as_mut().unwrap().claim = ttl(200);
+            turn(store, &ear, &request).await;
+            give_back(store, request.names, request.token).await.unwrap();
+        }
+    }
+}
+
 /// On a small disk: what is held is renewed and released while there is no room at all.
 async fn fill(store: &SqliteStore) {
     let ballast = file(&PathBuf::from(env::var_os(FOLDER).unwrap())).with_file_name("ballast");
@@ -176,6 +258,147 @@ fn eight_processes_that_read_add_one_and_write_count_exactly() {
     end_well((0..8).map(|_| start("count", folder.path())).collect());
     let number = fs::read_to_string(folder.path().join("number")).unwrap();
     assert_eq!(number, (8 * times(40, 2_000)).to_string());
+}
+
+#[test]
+fn eight_processes_that_take_turns_count_exactly() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("number"), "0").unwrap();
+    end_well((0..8).map(|_| start("turns", folder.path())).collect());
+    let number = fs::read_to_string(folder.path().join("number")).unwrap();
+    assert_eq!(number, (8 * times(40, 2_000)).to_string());
+    let sockets = fs::read_dir(folder.path().join("new/locks.db.wake")).unwrap();
+    assert_eq!(sockets.count(), 0, "they went with their subscriptions");
+}
+
+/// Waits for a sign that a process gives.
+fn patiently(what: impl Fn() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(20);
+    while !what() {
+        assert!(Instant::now() < patience);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn says(folder: &Path, what: &str, child: &Child) -> bool {
+    folder.join(format!("{what}-{}", child.id())).exists()
+}
+
+/// Starts processes that wait for "x", one after the other.
+fn start_line(folder: &Path, roles: &[&str]) -> Vec<Child> {
+    roles
+        .iter()
+        .map(|role| {
+            let child = start(role, folder);
+            patiently(|| says(folder, "waits", &child));
+            child
+        })
+        .collect()
+}
+
+fn kill(child: &mut Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// Goal: killed waiters cost no delay. Method: the first, second and fourth of five are killed
+/// while they wait, some of them known by their process, some only by their socket; the ttls are far
+/// longer than the patience of the test.
+#[tokio::test]
+async fn killed_waiters_are_passed_over_and_the_next_has_the_lock_at_the_release() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(file(folder.path())).unwrap();
+    let (token, _) = take(&store, "x", 600_000).await;
+    let roles = ["wait", "wait-unbound", "wait", "wait-unbound", "wait"];
+    let mut line = start_line(folder.path(), &roles);
+    for index in [0, 1, 3] {
+        kill(&mut line[index]);
+    }
+    give_back(&store, name("x").into(), token).await.unwrap();
+    patiently(|| says(folder.path(), "holds", &line[2]));
+    let sockets = || fs::read_dir(folder.path().join("new/locks.db.wake")).unwrap().count();
+    assert_eq!(sockets(), 2, "of the living");
+    // A killed holder: it is found out by whoever looks.
+    kill(&mut line[2]);
+    let look = common::waits("x", rt::fresh_token(), None);
+    assert_eq!(common::queue(&store, &look).await, 1);
+    patiently(|| says(folder.path(), "holds", &line[4]));
+    kill(&mut line[4]);
+    assert_eq!(common::give_back(&store, "x", look.token).await, Released::Withdrawn);
+    assert!(is_free(&store, "x").await);
+}
+
+/// Goal: waiting asks nothing, of the file or otherwise. Method: what the kernel counts of eight
+/// processes while they wait for a lock that is held for a second.
+#[tokio::test]
+async fn processes_in_a_line_sleep_until_they_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(file(folder.path())).unwrap();
+    let (token, _) = take(&store, "x", 600_000).await;
+    let mut line = start_line(folder.path(), &["wait"; 8]);
+    let wakes = |child: &Child| -> u64 {
+        let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+        let count = |task: fs::DirEntry| -> u64 {
+            let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            let lines = status.lines().filter_map(|line| line.split_once("ctxt_switches:"));
+            lines
+                .filter(|(kind, _)| *kind == "voluntary_")
+                .map(|(_, count)| count.trim().parse::<u64>().unwrap())
+                .sum()
+        };
+        tasks.map(Result::unwrap).map(count).sum()
+    };
+    // The last one may just be going to sleep.
+    rt::sleep(Duration::from_millis(200)).await;
+    let before: Vec<u64> = line.iter().map(wakes).collect();
+    let log = || fs::metadata(file(folder.path()).with_file_name("locks.db-wal")).unwrap().len();
+    let log_before = log();
+    rt::sleep(Duration::from_secs(1)).await;
+    let woken: Vec<u64> =
+        line.iter().map(wakes).zip(&before).map(|(after, before)| after - before).collect();
+    assert!(woken.iter().all(|&count| count <= 3), "{woken:?}");
+    assert_eq!(log(), log_before);
+    give_back(&store, name("x").into(), token).await.unwrap();
+    patiently(|| says(folder.path(), "holds", &line[0]));
+    line.iter_mut().for_each(kill);
+}
+
+#[test]
+fn processes_killed_in_lines_at_any_instant_leave_a_sound_file_and_free_locks() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut children: Vec<_> = (0..6).map(|_| start("line", folder.path())).collect();
+    let end = Instant::now() + Duration::from_secs(times(3, 120) as u64);
+    let mut kills = 0;
+    while Instant::now() < end {
+        let pause = Duration::from_micros(u64::from(rt::chance() % 30_000));
+        std::thread::sleep(pause);
+        let index = rt::chance() as usize % children.len();
+        kill(&mut children[index]);
+        children[index] = start("line", folder.path());
+        kills += 1;
+    }
+    children.iter_mut().for_each(kill);
+    assert!(kills > 20, "{kills}");
+    let path = file(folder.path());
+    rt::block_on(async {
+        let store = SqliteStore::open(&path).unwrap();
+        let (ear, subscription) = Ear::listening(&store).await;
+        for lock in ["shared", "other"] {
+            // Whatever they left behind, all of it is bound to processes that are gone.
+            let request = waiting(lock, Some(subscription.listener));
+            turn(&store, &ear, &request).await;
+            give_back(&store, request.names, request.token).await.unwrap();
+        }
+    });
+    assert_eq!(integrity(&path), "ok");
+    let count =
+        |question: &str| -> i64 { bare(&path).query_row(question, [], |row| row.get(0)).unwrap() };
+    assert_eq!(count("SELECT count(*) FROM place"), 0);
+    assert_eq!(count("SELECT sum(waiting) FROM lock"), 0);
+    assert!(
+        count("SELECT count(*) FROM lock WHERE fencing_token NOTNULL") > 0,
+        "they got somewhere"
+    );
 }
 
 #[test]

@@ -121,6 +121,13 @@ impl Ear {
         self.heard.lock().unwrap().1
     }
 
+    /// Waits for ever.
+    pub(crate) async fn until_ever(&self, what: impl Fn(&Self) -> bool) {
+        while !what(self) {
+            self.news.notified().await;
+        }
+    }
+
     /// Waits until there is an answer, for as long as a healthy machine never takes.
     pub(crate) async fn until<T>(&self, what: impl Fn(&Self) -> Option<T>) -> T {
         let found = async {
