@@ -140,10 +140,14 @@ impl Connection {
     /// Moves the log into the file. Whether all of it is there now, as far as could be seen:
     /// whoever is inside keeps it from coming further.
     pub(crate) fn checkpoint(&self, mode: &str) -> rusqlite::Result<bool> {
+        self.move_log(mode).map(|moved| moved.all)
+    }
+
+    fn move_log(&self, mode: &str) -> rusqlite::Result<Moved> {
         let pragma = format!("PRAGMA wal_checkpoint({mode})");
         self.sql.query_row(&pragma, [], |row| {
             let (busy, frames, moved): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            Ok(busy == 0 && frames == moved)
+            Ok(Moved { by_another: busy != 0, all: busy == 0 && frames == moved })
         })
     }
 
@@ -154,12 +158,15 @@ impl Connection {
         clock: &Clock,
         step: &impl Fn(&Transaction<'_>) -> rusqlite::Result<A>,
     ) -> Result<Done<A>, Failure> {
-        let result = self.once(access, clock, step);
-        match result {
-            // A log that starts over writes where it has room already.
-            Err(failure) if failure.is_full() && self.checkpoint("PASSIVE").is_ok() => {
-                self.once(access, clock, step)
-            }
+        let first = self.once(access, clock, step);
+        if !first.as_ref().is_err_and(Failure::is_full) {
+            return first;
+        }
+        // A log that starts over writes where it has room already.
+        let Ok(moved) = self.move_log("PASSIVE") else { return first };
+        match self.once(access, clock, step) {
+            // Somebody else is about to make room.
+            Err(failure) if failure.is_full() && moved.by_another => Err(Failure::Busy),
             other => other,
         }
     }
@@ -216,6 +223,14 @@ impl Connection {
     fn run(&self, statement: &str) -> rusqlite::Result<()> {
         self.sql.prepare_cached(statement)?.execute([]).map(|_| ())
     }
+}
+
+/// What came of moving the log into the file.
+struct Moved {
+    /// Somebody else is at it.
+    by_another: bool,
+    /// All of it is there.
+    all: bool,
 }
 
 /// How the connection behaves from here on.

@@ -99,7 +99,7 @@ impl Seat {
 
     /// Whether this process made it, and is not a child that was forked off.
     pub(crate) fn is_ours(&self) -> bool {
-        self.owner == std::process::id()
+        self.owner == rt::process_id()
     }
 
     /// Nobody finds it any more.
@@ -138,7 +138,7 @@ fn take(database: &Path) -> io::Result<(Seat, UnixDatagram)> {
         listener,
         path: wanted.join(listener.to_string()),
         file: FileId::of(&stat),
-        owner: std::process::id(),
+        owner: rt::process_id(),
     };
     give(&address(&folder, listener), &owner)?;
     socket.set_nonblocking(true)?;
