@@ -2,14 +2,19 @@
 
 mod support;
 
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
 use fencelock_core::{
-    Acquired, ExchangeRequest, FencingToken, ForceReleaseRequest, HealRequest, ListRequest,
-    RaiseFenceRequest, ShortenRequest,
+    Acquired, ExchangeRequest, FencingToken, ForceReleaseRequest, HealRequest, Inspection,
+    ListRequest, RaiseFenceRequest, ReleaseRequest, Released, RevokeRequest, ShortenRequest,
 };
 use fencelock_redis::{Dialect, RedisStore};
-use fencelock_store::{Outcome, Store, StoreError, StoreErrorKind};
+use fencelock_store::{Outcome, Store, StoreError, StoreErrorKind, WakeupSink, rt};
 use fencelock_testkit::RedisServer;
-use support::{acquire, name, soon, store_at, take, token, ttl};
+use support::{Ear, acquire, inspect, name, release, soon, store_at, take, token, ttl, waits};
 
 /// The commands of the line in the readme for a dialect.
 fn documented(dialect: Dialect) -> Vec<String> {
@@ -21,7 +26,10 @@ fn documented(dialect: Dialect) -> Vec<String> {
 }
 
 fn server_with(dialect: Dialect, commands: &[String]) -> RedisServer {
-    let keys = if dialect == Dialect::Native { "fencelock:*" } else { "app:*" };
+    let keys = match dialect {
+        Dialect::Native => "fencelock:* &fencelock:!wake:*",
+        _ => "app:*",
+    };
     let rules = format!("on >p resetchannels ~{keys} -@all {}", commands.join(" "));
     RedisServer::builder().acl_user("app", &rules).start()
 }
@@ -54,13 +62,13 @@ async fn everything(server: &RedisServer, store: &RedisStore) -> Result<(), Stor
         let _ = store.exchange_token(&exchange, by).await?;
         if store.capabilities().fencing {
             let seen = store.inspect(&fencelock_core::InspectRequest::new(at("k")), by).await?;
-            let fencelock_core::Inspection::Held(holder) = seen.answer else { panic!("{seen:?}") };
+            let Inspection::Held(holder) = seen.answer else { panic!("{seen:?}") };
             let fence = holder.fencing_token.and_then(FencingToken::next).expect("a token");
             let raise = RaiseFenceRequest::new(set.clone(), second, fence);
             let _ = store.raise_fence(&raise, by).await?;
         }
         let _ = store.heal(&HealRequest::new(set.clone(), second, ttl(30_000)), by).await?;
-        let release = fencelock_core::ReleaseRequest::new(set.clone(), second);
+        let release = ReleaseRequest::new(set.clone(), second);
         let _ = store.release(&release, by).await?;
         let _ = store.heal(&HealRequest::new(set.clone(), token(), ttl(30_000)), by).await?;
         for name in &names {
@@ -70,11 +78,45 @@ async fn everything(server: &RedisServer, store: &RedisStore) -> Result<(), Stor
         }
         let _ = store.list(&ListRequest::new("app:"), by).await?;
     }
+    if store.capabilities().queue {
+        waiting(server, store).await?;
+    }
     let foreign = fencelock_core::AcquireRequest::new(at("hash"), first, ttl(30_000));
     match store.acquire(&foreign, by).await?.answer {
         Acquired::Foreign(foreign) if foreign.kind.to_string().contains("hash") => Ok(()),
         other => Err(StoreError::unavailable(format!("the type is not known: {other:?}"))),
     }
+}
+
+/// A line of three, a hand-over that is heard, a revocation, and the end of the subscription.
+async fn waiting(server: &RedisServer, store: &RedisStore) -> Result<(), StoreError> {
+    let (holder, by) = (token(), soon(store));
+    let wrong = |what: &str| StoreError::unavailable(what.to_owned());
+    let ear = Arc::new(Ear::default());
+    let subscription = store.listen(Arc::clone(&ear) as Arc<dyn WakeupSink>, by).await?;
+    let _ = take(store, "w", holder).await;
+    let waiters: Vec<_> = (0..3).map(|_| waits("w", Some(subscription.listener))).collect();
+    for waiter in &waiters {
+        let _ = store.acquire(waiter, by).await?;
+    }
+    let release = |token| ReleaseRequest::new(name("w"), token);
+    let _ = store.release(&release(waiters[2].token), by).await?;
+    let _ = store.release(&release(holder), by).await?;
+    if !ear.heard().iter().any(|wakeup| wakeup.token() == waiters[0].token) {
+        return Err(wrong("nobody was told"));
+    }
+    let _ = store.revoke(&RevokeRequest::new(name("w")), by).await?;
+    let _ = store.release(&release(waiters[0].token), by).await?;
+    let _ = store.release(&release(waiters[1].token), by).await?;
+    drop(subscription);
+    let end = Instant::now() + Duration::from_secs(2);
+    while server.cli(&["PUBSUB", "CHANNELS"]) != redis::Value::Array(Vec::new()) {
+        if Instant::now() > end {
+            return Err(wrong("it listens although nobody does"));
+        }
+        rt::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
 }
 
 #[tokio::test]
@@ -142,5 +184,59 @@ async fn a_verb_that_is_denied_half_its_rights_has_written_nothing() {
         let error = result.expect_err("it may not prolong");
         assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::Denied, Outcome::NotDone));
         assert_eq!(server.cli(&["GET", &key]), before, "{dialect}");
+    }
+}
+
+#[tokio::test]
+async fn without_the_right_to_messages_waiters_are_served_as_they_ask() {
+    for denied in [&["-publish"][..], &["resetchannels"], &["-publish", "-subscribe"]] {
+        let server = server_with(Dialect::Native, &documented(Dialect::Native));
+        let store = store_at(&server.url_as("app", "p"), Dialect::Native);
+        let ear = Arc::new(Ear::default());
+        let sink = Arc::clone(&ear) as Arc<dyn WakeupSink>;
+        let listening = store_at(&server.url(), Dialect::Native);
+        let subscription = listening.listen(sink, soon(&store)).await.expect("it may");
+        server.cli(&[&["ACL", "SETUSER", "app"], denied].concat());
+        let holder = token();
+        let _ = take(&store, "k", holder).await;
+        let waiter = waits("k", Some(subscription.listener));
+        let answer = store.acquire(&waiter, soon(&store)).await.expect("the store answers").answer;
+        assert!(matches!(answer, Acquired::Queued(_)), "{denied:?}: {answer:?}");
+        assert_eq!(release(&store, "k", holder).await.expect("it works"), Released::Held);
+        assert!(ear.heard().is_empty(), "{denied:?}");
+        let grant = support::granted(store.acquire(&waiter, soon(&store)).await);
+        assert_eq!(grant.novelty, fencelock_core::Novelty::Repeated, "{denied:?}");
+        assert_eq!(release(&store, "k", waiter.token).await.expect("it works"), Released::Held);
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_without_its_right_is_denied_with_a_sentence() {
+    for (denied, says) in [("-subscribe", "grant +subscribe"), ("resetchannels", "channel pattern")]
+    {
+        let server = server_with(Dialect::Native, &documented(Dialect::Native));
+        let store = store_at(&server.url_as("app", "p"), Dialect::Native);
+        server.cli(&["ACL", "SETUSER", "app", denied]);
+        let result = store.listen(Arc::new(Ear::default()), soon(&store)).await;
+        let error = result.map(|_| ()).expect_err("it may not");
+        assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::Denied, Outcome::NotDone));
+        assert!(error.to_string().contains(says), "{error}");
+        // And the connection goes on.
+        let _ = take(&store, "k", token()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_place_that_can_not_be_written_leaves_the_lock_as_it_was() {
+    for denied in ["-hset", "-pexpire", "-pexpiretime", "-del"] {
+        let server = server_with(Dialect::Native, &documented(Dialect::Native));
+        let store = store_at(&server.url_as("app", "p"), Dialect::Native);
+        let _ = take(&store, "k", token()).await;
+        server.cli(&["ACL", "SETUSER", "app", denied]);
+        let before = server.cli(&["DUMP", "fencelock:k"]);
+        let error = store.acquire(&waits("k", None), soon(&store)).await.expect_err(denied);
+        assert_eq!(error.kind(), StoreErrorKind::Denied, "{denied}: {error}");
+        assert_eq!(server.cli(&["DUMP", "fencelock:k"]), before, "{denied}");
+        assert!(matches!(inspect(&store, "k").await, Inspection::Held(_)), "{denied}");
     }
 }

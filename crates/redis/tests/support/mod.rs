@@ -3,14 +3,17 @@
 // Each test file uses its own part of it.
 #![allow(dead_code)]
 
-use std::time::Duration;
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use fencelock_core::{
-    AcquireRequest, Acquired, Grant, InspectRequest, Inspection, LockName, Moment, Names,
-    ReleaseRequest, Released, RenewRequest, Renewed, Token, Ttl,
+    AcquireRequest, Acquired, Grant, InspectRequest, Inspection, ListenerId, LockName, Moment,
+    Names, PlaceRequest, ReleaseRequest, Released, RenewRequest, Renewed, Token, Ttl, Wakeup,
 };
 use fencelock_redis::{Dialect, RedisStore};
-use fencelock_store::{Store, StoreError, StoreResult, rt};
+use fencelock_store::{Store, StoreError, StoreResult, WakeupSink, rt};
 
 /// Both dialects.
 pub(crate) const DIALECTS: [Dialect; 2] = [Dialect::Native, Dialect::Plain];
@@ -105,4 +108,53 @@ pub(crate) fn whole(error: &StoreError) -> String {
         source = cause.source();
     }
     text
+}
+
+/// A request of a fresh token that waits.
+pub(crate) fn waits(at: &str, listener: Option<ListenerId>) -> AcquireRequest {
+    let mut request = AcquireRequest::new(name(at), token(), ttl(30_000));
+    request.listener = listener;
+    request.place = Some(PlaceRequest::new(ttl(10_000), Duration::from_secs(60)));
+    request
+}
+
+/// Keeps what it hears. What a process tells itself comes before the answer to what it asked.
+#[derive(Default)]
+pub(crate) struct Ear {
+    heard: Mutex<Vec<Wakeup>>,
+    broken: Mutex<u32>,
+    news: rt::sync::Notify,
+}
+
+impl Ear {
+    pub(crate) fn heard(&self) -> Vec<Wakeup> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn broken(&self) -> u32 {
+        *self.broken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until something holds, with a limit.
+    pub(crate) async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let waiting = async {
+            while !holds(self) {
+                self.news.notified().await;
+            }
+        };
+        let result = rt::timeout(Duration::from_secs(20), waiting).await;
+        assert!(result.is_some(), "{what}; it heard {:?}", self.heard());
+    }
+}
+
+impl WakeupSink for Ear {
+    fn wake(&self, wakeup: Wakeup) {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).push(wakeup);
+        self.news.notify_one();
+    }
+
+    fn broken(&self) {
+        *self.broken.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.news.notify_one();
+    }
 }

@@ -161,12 +161,15 @@ if busy then
     return now .. 'l'
   end
   if not line then
-    -- Full memory has no room for a line; the same again is written only to find that out.
-    local done = redis.pcall('SET', KEYS[busy], written(record), 'KEEPTTL')
-    if done.err then
-      return sub(done.err, 1, 3) == 'OOM' and now .. 'b' .. format('%04d', busy) .. who(record)
-        or done
+    -- This can only fail, and says why: the type is another, full memory has no room for a line, or
+    -- the right is missing. Then the other rights that making a hash of it takes.
+    local done = redis.pcall('HSET', KEYS[busy], 'r', '')
+    if sub(done.err, 1, 3) == 'OOM' then
+      return now .. 'b' .. format('%04d', busy) .. who(record)
+    elseif sub(done.err, 1, 9) ~= 'WRONGTYPE' then
+      return done
     end
+    redis.call('PEXPIRE', KEYS[busy], 1, 'GT')
     local expiry = redis.call('PEXPIRETIME', KEYS[busy])
     if expiry < 0 then
       expiry = ceil(record.ends / 1000)

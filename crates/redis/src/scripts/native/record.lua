@@ -223,6 +223,10 @@ local function store_line(key, record)
     end
     return
   end
+  -- A place that is lost is taken anew: so this comes before what gives it the lease.
+  for i = 1, #line.gone, 1000 do
+    redis.call('HDEL', key, unpack(line.gone, i, math.min(i + 999, #line.gone)))
+  end
   local fields = { 'r', raw, 'q', format('%016.0f%016.0f%016.0f', line.head, line.tail, line.expiry)
     .. line.channels }
   if line.place then
@@ -238,9 +242,6 @@ local function store_line(key, record)
     redis.call('PEXPIRE', key, span)
   elseif line.is_longer then
     redis.call('PEXPIRE', key, span, 'GT')
-  end
-  for i = 1, #line.gone, 1000 do
-    redis.call('HDEL', key, unpack(line.gone, i, math.min(i + 999, #line.gone)))
   end
   line.inflated, line.is_longer, line.place, line.gone = true, false, nil, {}
 end
