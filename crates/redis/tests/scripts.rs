@@ -7,14 +7,15 @@ use std::time::Duration;
 use fencelock_core::{
     AcquireRequest, Acquired, ExchangeRequest, FencingToken, ForceReleaseRequest, Forced,
     ForeignKind, HealRequest, Healed, Inspection, ListRequest, Moment, NotHeld, Novelty,
-    RaiseFenceRequest, Raised, Released, Renewed, ShortenRequest, Shortened,
+    RaiseFenceRequest, Raised, Released, Renewed, RevokeRequest, Revoked, ShortenRequest,
+    Shortened,
 };
 use fencelock_redis::{Dialect, RedisStore};
 use fencelock_store::{Outcome, Store, StoreErrorKind};
 use fencelock_testkit::{FakeServer, RedisServer, Reply};
 use support::{
     DIALECTS, acquire, granted, inspect, name, names, release, renew, soon, store_at, take, token,
-    ttl, within,
+    ttl, waits, within,
 };
 
 /// Every verb once, on a lock of ours; `before` is called before each.
@@ -139,19 +140,31 @@ async fn noscript_for_ever_is_an_error_after_two_round_trips() {
 #[tokio::test]
 async fn a_foreign_value_is_left_alone_by_every_verb_and_named() {
     let server = RedisServer::start();
-    let held_rw = format!("fl1rh{}1{:016}{:016}00060000", "a".repeat(32), 1, 1);
-    let held_v2 = format!("fl2mh{}1{:016}{:016}00060000", "a".repeat(32), 1, 1);
-    let torn = "fl1mh0123456789".to_owned() + &"x".repeat(70);
-    let free_torn = format!("fl1mf{}1{}", "a".repeat(32), "(not a number) -");
-    let plants: [(&[&str], ForeignKind); 8] = [
-        (&["HSET", "fencelock:k", "a", "b"], ForeignKind::Type("hash".into())),
+    let digits = format!("1{:016}{:016}{:016}00060000{:016}0", 1, 1, 1, 0);
+    let held_rw = format!("fl2rh{}{digits}", "a".repeat(32));
+    // As versions before and after this one would have it.
+    let held_v1 = format!("fl1mh{}1{:016}{:016}00060000", "a".repeat(32), 1, 1);
+    let free_v1 = format!("fl1mf{}1{:016}", "a".repeat(32), 1);
+    let held_v3 = format!("fl3mh{}{digits}0000", "a".repeat(32));
+    let torn = "fl2mh0123456789".to_owned() + &"x".repeat(110);
+    let free_torn = format!("fl2mf{}1{}", "a".repeat(32), "(not a number) -");
+    let odd_marks = format!("fl2mh{}{}7", "a".repeat(32), &digits[..digits.len() - 1]);
+    let hash = || ForeignKind::Type("hash".into());
+    let plants: [(&[&str], ForeignKind); 14] = [
+        (&["HSET", "fencelock:k", "a", "b"], hash()),
+        (&["HSET", "fencelock:k", "r", "flower"], hash()),
+        (&["HSET", "fencelock:k", "r", &held_v1, "q", &digits], hash()),
+        (&["HSET", "fencelock:k", "r", &held_v3, "q", &digits], hash()),
         (&["RPUSH", "fencelock:k", "a"], ForeignKind::Type("list".into())),
         (&["SET", "fencelock:k", "flower"], ForeignKind::String),
         (&["SET", "fencelock:k", "1234", "PX", "600000"], ForeignKind::String),
         (&["SET", "fencelock:k", &held_rw], ForeignKind::Kind("r".into())),
-        (&["SET", "fencelock:k", &held_v2], ForeignKind::Version("2".into())),
+        (&["SET", "fencelock:k", &held_v1], ForeignKind::Version("1".into())),
+        (&["SET", "fencelock:k", &free_v1, "PX", "600000"], ForeignKind::Version("1".into())),
+        (&["SET", "fencelock:k", &held_v3], ForeignKind::Version("3".into())),
         (&["SET", "fencelock:k", &torn], ForeignKind::Unreadable),
         (&["SET", "fencelock:k", &free_torn], ForeignKind::Unreadable),
+        (&["SET", "fencelock:k", &odd_marks], ForeignKind::Unreadable),
     ];
     for (plant, kind) in plants {
         server.cli(&["FLUSHALL"]);
@@ -213,6 +226,13 @@ async fn assert_each_verb_finds(store: &RedisStore, kind: &ForeignKind) {
     let force = ForceReleaseRequest::new(name("k"));
     let answer = store.force_release(&force, by).await.expect("the store answers").answer;
     assert_eq!(answer, Forced::Foreign(kind.clone()));
+    if store.capabilities().queue {
+        let answer = store.acquire(&waits("k", None), by).await.expect("the store answers").answer;
+        assert!(matches!(&answer, Acquired::Foreign(f) if f.kind == *kind), "{answer:?}");
+        let revoke = RevokeRequest::new(name("k"));
+        let answer = store.revoke(&revoke, by).await.expect("the store answers").answer;
+        assert_eq!(answer, Revoked::Foreign(kind.clone()));
+    }
 }
 
 #[tokio::test]
@@ -220,7 +240,7 @@ async fn a_free_record_of_another_kind_is_taken_over_with_its_fencing_token() {
     let server = RedisServer::start();
     // Far ahead of the clock, so that the next one can only come from it.
     let fence = 7_000_000_000_000_000_u64;
-    let record = format!("fl1rf{}1{fence:016}", "a".repeat(32));
+    let record = format!("fl2rf{}1{fence:016}", "a".repeat(32));
     server.cli(&["SET", "fencelock:k", &record, "PX", "600000"]);
     let store = store_at(&server.url(), Dialect::Native);
     let grant = take(&store, "k", token()).await;
