@@ -1,18 +1,44 @@
 //! Fencelock's driver for `--bin contended`, by its public API only. See `contended/contender.rs`.
 
+use std::time::Duration;
+
 use fencelock_bench::contended::contender::{Arguments, Record, Span, tell};
+
+/// In which order the lock is given out. `strict` and `barging` belong here when the library has
+/// them, and into the settings of `contended/peers.rs`.
+#[derive(Clone, Copy)]
+enum Mode {
+    Default,
+}
+
+impl Mode {
+    fn of(setting: &str) -> Self {
+        match setting {
+            "default" => Self::Default,
+            other => panic!("this driver has no setting {other}"),
+        }
+    }
+}
+
+/// A critical section. Tokio's own timer counts whole milliseconds and would make one of 1 ms two.
+async fn sleep(section: Duration) {
+    let slept = tokio::task::spawn_blocking(move || std::thread::sleep(section));
+    slept.await.expect("no panic");
+}
 
 #[tokio::main]
 async fn main() {
     let arguments = Arguments::read();
-    // `strict` and `barging` are named here when the library has them.
-    assert_eq!(arguments.setting, "default", "the settings of this driver");
+    let mode = Mode::of(&arguments.setting);
     let client = fencelock::connect(&arguments.url).await.expect("the server runs");
     let span = Span::agree();
     let tasks: Vec<_> = arguments
         .owners()
         .map(|owner| {
             let mutex = client.mutex(arguments.name.as_str()).ttl(arguments.ttl);
+            let mutex = match mode {
+                Mode::Default => mutex,
+            };
             let section = arguments.section;
             tokio::spawn(async move {
                 let mut record = Record::new(owner, span);
@@ -24,7 +50,7 @@ async fn main() {
                     };
                     record.acquired();
                     if !section.is_zero() {
-                        tokio::time::sleep(section).await;
+                        sleep(section).await;
                     }
                     record.releasing();
                     guard.release().await;

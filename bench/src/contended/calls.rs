@@ -3,45 +3,51 @@
 //! Redis counts a command that a script runs like one that a client sends, in `INFO commandstats`
 //! and in `total_commands_processed` alike. So a short run is watched with MONITOR first, which
 //! tells the two apart; what it saw clients send is then counted with commandstats in the measured
-//! runs, which MONITOR would slow down.
+//! runs, which MONITOR would slow down. A command that both send is counted by the share that
+//! clients had of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use fencelock_testkit::monitor::Seen;
 
 /// Which commands the clients of a peer send, in lower case.
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
-    /// Sent by clients.
-    names: BTreeSet<String>,
-    /// Sent by clients and also run by scripts: commandstats counts too many of these.
-    mixed: BTreeSet<String>,
+    /// What clients send, and which share of its calls is theirs: 1 unless scripts run it too.
+    shares: BTreeMap<String, f64>,
 }
 
 impl Sent {
     /// Of a recording.
     #[must_use]
     pub fn of(seen: &[Seen]) -> Self {
-        let named = |by_script: bool| -> BTreeSet<String> {
-            let by_either = seen.iter().filter(|seen| seen.is_from_script() == by_script);
-            by_either.map(|seen| seen.name().to_lowercase()).collect()
-        };
-        let (names, by_scripts) = (named(false), named(true));
-        let mixed = names.intersection(&by_scripts).cloned().collect();
-        Self { names, mixed }
+        let mut counts: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+        for seen in seen {
+            let (clients, all) = counts.entry(seen.name().to_lowercase()).or_default();
+            *clients += u32::from(!seen.is_from_script());
+            *all += 1;
+        }
+        let shares = counts.into_iter().filter(|(_, (clients, _))| *clients > 0);
+        Self {
+            shares: shares
+                .map(|(name, (clients, all))| (name, f64::from(clients) / f64::from(all)))
+                .collect(),
+        }
     }
 
     /// Sums the calls that clients made between two readings.
     #[must_use]
-    pub fn count(&self, before: &Calls, after: &Calls) -> u64 {
+    pub fn count(&self, before: &Calls, after: &Calls) -> f64 {
         let calls = |calls: &Calls, name: &String| calls.0.get(name).copied().unwrap_or(0);
-        self.names.iter().map(|name| calls(after, name).saturating_sub(calls(before, name))).sum()
+        let made = |name| calls(after, name).saturating_sub(calls(before, name));
+        self.shares.iter().map(|(name, share)| exact(made(name)) * share).sum()
     }
 
-    /// The commands that make a count an upper bound, for people; empty when it is exact.
+    /// The commands that make a count an estimate, for people; empty when it is exact.
     #[must_use]
     pub fn mixed(&self) -> String {
-        self.mixed.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+        let mixed = self.shares.iter().filter(|(_, share)| **share < 1.0);
+        mixed.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -80,6 +86,12 @@ pub fn cpu_seconds(info: &str) -> f64 {
     value("used_cpu_sys:") + value("used_cpu_user:")
 }
 
+/// Exact below 2^53.
+#[allow(clippy::cast_precision_loss)]
+fn exact(number: u64) -> f64 {
+    number as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,11 +109,26 @@ mod tests {
 
     #[test]
     fn only_what_clients_send_is_counted() {
-        let sent =
-            Sent { names: ["set", "evalsha"].map(str::to_owned).into(), mixed: BTreeSet::new() };
+        let shares = [("set", 1.0), ("evalsha", 1.0), ("get", 0.25)];
+        let sent = Sent { shares: shares.map(|(name, share)| (name.to_owned(), share)).into() };
         let after = "cmdstat_set:calls=8,usec=1\r\ncmdstat_evalsha:calls=4,usec=1\r\n\
-            cmdstat_get:calls=900,usec=1\r\ncmdstat_info:calls=4,usec=1\r\n";
-        assert_eq!(sent.count(&Calls::parse(BEFORE), &Calls::parse(after)), 3 + 4);
+            cmdstat_del:calls=900,usec=1\r\ncmdstat_get:calls=12,usec=1\r\n";
+        let (before, after) = (Calls::parse(BEFORE), Calls::parse(after));
+        assert_eq!(sent.count(&before, &after), 3.0 + 4.0 + 12.0 / 4.0);
+        assert_eq!(sent.mixed(), "get");
+    }
+
+    #[test]
+    fn monitor_tells_clients_from_scripts() {
+        let server = fencelock_testkit::RedisServer::start();
+        let mut connection = server.connect();
+        let monitor = server.monitor();
+        let script = "redis.call('get', 'a') redis.call('del', 'a')";
+        let mut run = redis::cmd("EVAL");
+        let _: () = run.arg(script).arg(0).query(&mut connection).expect("EVAL");
+        let _: Option<String> = redis::cmd("GET").arg("a").query(&mut connection).expect("GET");
+        let sent = Sent::of(&monitor.take());
+        assert_eq!(sent.shares, [("eval".to_owned(), 1.0), ("get".to_owned(), 0.5)].into());
     }
 
     #[test]

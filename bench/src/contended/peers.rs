@@ -15,6 +15,8 @@ pub struct Peer {
     pub language: &'static str,
     /// Where its driver is.
     pub driver: Driver,
+    /// How many times the warm-up of others it gets: what compiles while it runs needs more.
+    pub warm_ups: u32,
     /// How many contenders there are in all when that is not ours to choose, one a process.
     pub fixed_contenders: Option<u32>,
     /// Its settings.
@@ -56,7 +58,14 @@ const fn setting(name: &'static str, what: &'static str) -> Setting {
 }
 
 const fn folder(name: &'static str, language: &'static str, settings: &'static [Setting]) -> Peer {
-    Peer { name, language, driver: Driver::Folder(name), fixed_contenders: None, settings }
+    Peer {
+        name,
+        language,
+        driver: Driver::Folder(name),
+        warm_ups: 1,
+        fixed_contenders: None,
+        settings,
+    }
 }
 
 /// Everybody.
@@ -65,6 +74,7 @@ pub const PEERS: &[Peer] = &[
         name: "floor: PUBLISH",
         language: "Rust",
         driver: Driver::Own("contended_floor"),
+        warm_ups: 1,
         fixed_contenders: Some(2),
         settings: &[setting(
             "publish",
@@ -75,6 +85,7 @@ pub const PEERS: &[Peer] = &[
         name: "floor: BLPOP",
         language: "Rust",
         driver: Driver::Own("contended_floor"),
+        warm_ups: 1,
         fixed_contenders: Some(2),
         settings: &[setting("blpop", "no lock: two processes pass a token by RPUSH and BLPOP")],
     },
@@ -82,6 +93,7 @@ pub const PEERS: &[Peer] = &[
         name: "fencelock",
         language: "Rust",
         driver: Driver::Own("contended_fencelock"),
+        warm_ups: 1,
         fixed_contenders: None,
         settings: &[setting("default", "one client a process; nothing set but the ttl")],
     },
@@ -169,14 +181,17 @@ pub const PEERS: &[Peer] = &[
             setting("fast", "WithRetryDelay(1 ms)"),
         ],
     ),
-    folder(
-        "redisson",
-        "Java",
-        &[
-            setting("default", "getLock; a thread each; waits by pub/sub, nothing to set"),
-            setting("fair", "getFairLock; the same"),
-        ],
-    ),
+    Peer {
+        warm_ups: 5,
+        ..folder(
+            "redisson",
+            "Java",
+            &[
+                setting("default", "getLock; a thread each; waits by pub/sub, nothing to set"),
+                setting("fair", "getFairLock; the same"),
+            ],
+        )
+    },
 ];
 
 impl Peer {

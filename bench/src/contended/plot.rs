@@ -1,5 +1,5 @@
-//! The picture: for each scenario the hand-offs a second, their latency and the fairness of every
-//! peer, peers from above in the order of the table.
+//! The picture: for each scenario the hand-offs a second, their latency, the commands they cost and
+//! the fairness of every peer, peers from above in the order of the table.
 
 use std::{error::Error, path::Path};
 
@@ -17,7 +17,7 @@ const LINE: i32 = 18;
 const HEAD: i32 = 46;
 const FOOT: i32 = 26;
 const LABELS: i32 = 230;
-const PANEL: i32 = 300;
+const PANEL: i32 = 260;
 const GAP: i32 = 70;
 const OURS: RGBColor = RGBColor(0, 90, 181);
 const FLOOR: RGBColor = RGBColor(130, 130, 130);
@@ -28,10 +28,10 @@ const INK: RGBColor = RGBColor(40, 40, 40);
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn Error>>;
 
-/// One of the three panels.
+/// One of the panels.
 struct Panel {
     title: &'static str,
-    /// From the first to the last on a logarithmic axis when it has more than one decade.
+    /// The ends of the axis.
     from: f64,
     to: f64,
     logarithmic: bool,
@@ -40,7 +40,7 @@ struct Panel {
     line_to: Option<&'static str>,
 }
 
-const PANELS: [Panel; 3] = [
+const PANELS: [Panel; 4] = [
     Panel {
         title: "hand-offs a second",
         from: 1.0,
@@ -56,6 +56,14 @@ const PANELS: [Panel; 3] = [
         logarithmic: true,
         point: "p50 us",
         line_to: Some("p99 us"),
+    },
+    Panel {
+        title: "commands of clients for a hand-off",
+        from: 1.0,
+        to: 1e3,
+        logarithmic: true,
+        point: "commands",
+        line_to: None,
     },
     Panel {
         title: "Jain's index of fairness",
@@ -74,7 +82,7 @@ const PANELS: [Panel; 3] = [
 pub fn draw(path: &Path, rows: &[Row]) -> Drawn {
     let blocks: Vec<&[Row]> = rows.chunk_by(|a, b| a.scenario == b.scenario).collect();
     let height: i32 = blocks.iter().map(|block| block_height(block)).sum();
-    let width = LABELS + 3 * (PANEL + GAP);
+    let width = LABELS + 4 * (PANEL + GAP);
     let size = (u32::try_from(width)?, u32::try_from(height + FOOT)?);
     let area = SVGBackend::new(path, size).into_drawing_area();
     area.fill(&RGBColor(255, 255, 255))?;
@@ -129,7 +137,8 @@ fn draw_panel(area: &Area<'_>, panel: &Panel, block: &[Row], (left, top): (i32, 
             area.draw(&PathElement::new(line, colour.stroke_width(2)))?;
             area.draw(&Circle::new((x, y), 4, colour.filled()))?;
         }
-        let text = if panel.logarithmic { format!("{figure:.0}") } else { format!("{figure:.2}") };
+        let decimals = if figure < 10.0 { 2 } else { 0 };
+        let text = format!("{figure:.decimals$}");
         write_at(area, &text, (left + PANEL + 8, y - 6), 11, INK)?;
     }
     Ok(())

@@ -19,7 +19,7 @@ pub struct Row {
     pub setting: &'static str,
     /// Its language.
     pub language: &'static str,
-    /// The commands that make the count of commands an upper bound; empty when it is exact.
+    /// The commands that make the count of commands an estimate; empty when it is exact.
     pub mixed: String,
     /// One per round.
     pub outcomes: Vec<Outcome>,
@@ -97,7 +97,7 @@ pub const COLUMNS: &[Column] = &[
         head: "commands",
         what: "commands that clients sent, for each hand-off; those that scripts run are not counted",
         decimals: 2,
-        figure: |run| count(run.commands) / count(run.figures.hand_offs),
+        figure: |run| run.commands / count(run.figures.hand_offs),
     },
     Column {
         head: "server us",
@@ -176,7 +176,7 @@ pub fn markdown(facts: &str, rows: &[Row], skipped: &[Skipped]) -> String {
         text += &format!("| {} | {} | {} |", row.scenario, row.peer, row.setting);
         for column in COLUMNS {
             let bound =
-                if column.head == "commands" && !row.mixed.is_empty() { "≤ " } else { "" };
+                if column.head == "commands" && !row.mixed.is_empty() { "≈ " } else { "" };
             text += &format!(" {bound}{} |", column.text(row));
         }
         text += &format!(" {} | {} |\n", row.overlaps(), row.failed());
@@ -196,7 +196,7 @@ pub fn markdown(facts: &str, rows: &[Row], skipped: &[Skipped]) -> String {
     }
     for row in rows.iter().filter(|row| !row.mixed.is_empty()) {
         let note = format!(
-            "- {}, {}: `{}` is sent by clients and run by scripts, so commands are an upper bound\n",
+            "- {}, {}: `{}` are sent by clients and run by scripts, so commands are an estimate\n",
             row.peer, row.setting, row.mixed
         );
         if !text.contains(&note) {

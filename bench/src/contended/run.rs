@@ -48,7 +48,7 @@ pub struct Scenario {
 /// How long it is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// Before the window.
+    /// Before the window; some peers get it several times.
     pub warm_up: Duration,
     /// The window.
     pub window: Duration,
@@ -64,7 +64,7 @@ pub struct Outcome {
     /// Calls that gave up or failed and were made again.
     pub failed: u64,
     /// Commands that clients sent in the window.
-    pub commands: u64,
+    pub commands: f64,
     /// CPU time of the server in the window.
     pub server_cpu: Duration,
 }
@@ -120,7 +120,7 @@ pub fn measure(
     };
     let mut drivers = Drivers::start(&server, peer, setting, scenario, timing)?;
     let start = now() + nanoseconds(HEAD_START);
-    let begin = start + nanoseconds(timing.warm_up);
+    let begin = start + nanoseconds(timing.warm_up * peer.warm_ups);
     let span = Span { start, end: begin + nanoseconds(timing.window) };
     drivers.go(span);
     sleep_until(begin);

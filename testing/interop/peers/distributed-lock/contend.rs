@@ -13,6 +13,12 @@ use contender::{Arguments, Record, Span, tell};
 use distributed_lock_core::traits::{DistributedLock as _, LockHandle as _, LockProvider as _};
 use distributed_lock_redis::RedisLockProvider;
 
+/// A critical section. Tokio's own timer counts whole milliseconds and would make one of 1 ms two.
+async fn sleep(section: Duration) {
+    let slept = tokio::task::spawn_blocking(move || std::thread::sleep(section));
+    slept.await.expect("no panic");
+}
+
 #[tokio::main]
 async fn main() {
     let arguments = Arguments::read();
@@ -45,7 +51,7 @@ async fn main() {
                     };
                     record.acquired();
                     if !section.is_zero() {
-                        tokio::time::sleep(section).await;
+                        sleep(section).await;
                     }
                     record.releasing();
                     if handle.release().await.is_err() {

@@ -12,6 +12,12 @@ use std::{
 use contender::{Arguments, Record, Span, tell};
 use redis_lock::{LockAcrossOptions, lock_across};
 
+/// A critical section. Tokio's own timer counts whole milliseconds and would make one of 1 ms two.
+async fn sleep(section: Duration) {
+    let slept = tokio::task::spawn_blocking(move || std::thread::sleep(section));
+    slept.await.expect("no panic");
+}
+
 #[tokio::main]
 async fn main() {
     let arguments = Arguments::read();
@@ -40,7 +46,7 @@ async fn main() {
                         let work = async move {
                             inside.lock().expect("no panic").acquired();
                             if !section.is_zero() {
-                                tokio::time::sleep(section).await;
+                                sleep(section).await;
                             }
                             inside.lock().expect("no panic").releasing();
                         };

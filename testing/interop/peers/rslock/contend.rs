@@ -9,6 +9,12 @@ use std::time::Duration;
 use contender::{Arguments, Record, Span, tell};
 use rslock::LockManager;
 
+/// A critical section. Tokio's own timer counts whole milliseconds and would make one of 1 ms two.
+async fn sleep(section: Duration) {
+    let slept = tokio::task::spawn_blocking(move || std::thread::sleep(section));
+    slept.await.expect("no panic");
+}
+
 #[tokio::main]
 async fn main() {
     let arguments = Arguments::read();
@@ -33,7 +39,7 @@ async fn main() {
                     };
                     record.acquired();
                     if !arguments.section.is_zero() {
-                        tokio::time::sleep(arguments.section).await;
+                        sleep(arguments.section).await;
                     }
                     record.releasing();
                     guard.release().await;
