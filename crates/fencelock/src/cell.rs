@@ -90,6 +90,9 @@ struct Tracked {
     last_try: Option<Moment>,
     /// When the store ends the lease at the latest, unanswered renewals included.
     store_end: Moment,
+    /// How far the store's clock has stepped since the grant, and when the question was sent whose
+    /// answer told the last step.
+    stepped: Option<(Duration, Moment)>,
 }
 
 /// What the answer to a renewal came to.
@@ -153,7 +156,7 @@ impl LeaseCell {
             drift,
             deadline: AtomicU64::new(lease.deadline().as_nanos()),
             state: AtomicU8::new(encode(lease.state())),
-            lease: Mutex::new(Tracked { lease, last_try: None, store_end }),
+            lease: Mutex::new(Tracked { lease, last_try: None, store_end, stepped: None }),
             slot: AtomicUsize::new(0),
             changed: rt::sync::Notify::new(),
             shared: Shared::new(&grant),
@@ -246,8 +249,16 @@ impl LeaseCell {
             if now >= tracked.lease.deadline() {
                 return Renewal::Late;
             }
-            tracked.lease.handle_renewed(left, sent, now);
             tracked.last_try = None;
+            // What was sent before a step was noticed may have been carried out before it: it
+            // lasts that much shorter, and where that is nothing, the next one is due at once.
+            let left = match tracked.stepped {
+                Some((by, seen)) if sent < seen => left.saturating_sub(by),
+                _ => left,
+            };
+            if left >= Ttl::MIN.as_duration() {
+                tracked.lease.handle_renewed(left, sent, now);
+            }
             Renewal::Done
         })
     }
@@ -293,6 +304,12 @@ impl LeaseCell {
     pub(crate) fn clock_stepped(&self, by: Duration, seen: Moment) -> bool {
         let now = self.clock.now();
         self.change(|tracked| {
+            let before = tracked.stepped;
+            if before.is_some_and(|(_, known)| known >= seen) {
+                return false;
+            }
+            let all = before.map_or(by, |(earlier, _)| by.saturating_add(earlier));
+            tracked.stepped = Some((all, seen));
             let lease = &mut tracked.lease;
             if lease.state().is_final() || lease.last_success() >= seen {
                 return false;

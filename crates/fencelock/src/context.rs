@@ -6,7 +6,7 @@ use std::{
     panic::{self, AssertUnwindSafe},
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -66,6 +66,10 @@ pub(crate) struct Context {
     /// a look at `/proc` costs more than a lock.
     this_process: OnceLock<Option<ProcessId>>,
     offset: Mutex<StoreOffset>,
+    /// When the question was sent whose answer told the last step forward of the store's clock, in
+    /// nanoseconds; and how far it has stepped in all, in microseconds.
+    step_seen: AtomicU64,
+    stepped: AtomicU64,
     reached: AtomicBool,
     closed: AtomicBool,
     /// How many releases of unknown grants run outside the keeper.
@@ -100,6 +104,8 @@ impl Context {
             process,
             this_process: OnceLock::new(),
             offset: Mutex::new(StoreOffset::new()),
+            step_seen: AtomicU64::new(0),
+            stepped: AtomicU64::new(0),
             reached: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             taking_back: AtomicUsize::new(0),
@@ -143,12 +149,21 @@ impl Context {
     }
 
     fn learn_offset(&self, at: StoreTime, sent: Moment, received: Moment) {
+        // An answer that was overtaken by the one that told a step may show the clock as it was
+        // before: it would pass for a step back, and the next one for another step forward.
+        if sent.as_nanos() < self.step_seen.load(Ordering::SeqCst) {
+            return;
+        }
         let mut offset = self.offset.lock().unwrap_or_else(PoisonError::into_inner);
         let step = offset.handle_answer(at, sent, received);
         drop(offset);
         match step {
             Some(ClockStep::Forward(by)) => {
                 tracing::warn!(store = %self.display, ?by, "the clock of the store stepped forward");
+                // First, so that a lease that is registered now is either found here or finds it.
+                let micros = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
+                self.stepped.fetch_add(micros, Ordering::SeqCst);
+                self.step_seen.fetch_max(sent.as_nanos(), Ordering::SeqCst);
                 for cell in self.keeper.leases() {
                     if cell.clock_stepped(by, sent) {
                         self.lose(&cell, LossReason::ClockStep);
@@ -160,6 +175,21 @@ impl Context {
                 tracing::warn!(store = %self.display, ?by, "the clock of the store stepped back");
             }
             _ => {}
+        }
+    }
+
+    /// A lease was registered that may have been granted before a step that is known by now.
+    pub(crate) fn catch_up(&self, cell: &Arc<LeaseCell>) {
+        let seen = self.step_seen.load(Ordering::SeqCst);
+        if seen == 0 {
+            return;
+        }
+        let by = Duration::from_micros(self.stepped.load(Ordering::SeqCst));
+        let end = cell.deadline();
+        if cell.clock_stepped(by, Moment::from_nanos(seen)) {
+            self.lose(cell, LossReason::ClockStep);
+        } else if cell.deadline() < end {
+            self.keeper.reschedule(cell);
         }
     }
 

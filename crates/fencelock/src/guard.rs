@@ -57,6 +57,7 @@ impl Guard {
     pub(crate) fn new(context: Arc<Context>, cell: Arc<LeaseCell>) -> Result<Self, Error> {
         let first = cell.look(context.schedule()).due;
         context.keeper.register(&cell, first)?;
+        context.catch_up(&cell);
         let tenure = cell.shared.tenure();
         let guard = Self { context, cell, tenure, turn: None };
         if guard.context.is_closed() {

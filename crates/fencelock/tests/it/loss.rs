@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use fencelock::{
     Client, LeaseState, LossReason, Moment, Released, Renew, Store,
-    store::{Fault, Verb},
+    store::{Fault, FaultyStore, StoreErrorKind, Verb},
 };
 
 use crate::{
+    told,
     warped::Warped,
     world::{World, millis, now, secs, take, until},
 };
@@ -92,6 +93,67 @@ async fn a_step_of_the_stores_clock_past_the_rest_of_a_lease_is_a_loss() {
     assert!(long.is_valid());
     assert!(before.saturating_since(long.deadline()) > secs(30), "it ends that much earlier");
     assert!(long.validity_left() > left - secs(33));
+}
+
+/// Goal: a renewal that was carried out before a step of the store's clock, and is answered after
+/// the step was noticed, does not count as if it had been carried out after it. Method: its answer
+/// is held while another one tells the step.
+#[tokio::test]
+async fn a_renewal_from_before_a_step_of_the_clock_does_not_hide_it() {
+    let world = World::new();
+    let warped = Warped::new(world.memory.clone());
+    let faulty = FaultyStore::new(warped.clone());
+    let client = Client::with_store(Arc::new(faulty.clone()) as Arc<dyn Store>);
+    let guard = take(client.mutex("job").ttl(secs(60))).await;
+    faulty.plan(Verb::Renew, Fault::HoldReply);
+    world.clock.advance(secs(20));
+    until("it is renewed at the store", || world.left("job") == secs(60)).await;
+    world.clock.advance(millis(1));
+    warped.step_forward(secs(30));
+    client.inspect("other").await.unwrap();
+    // 40 s were left on the holder's clock, and 30 s of the store's are gone.
+    let stepped = guard.validity_left();
+    assert!(stepped < secs(10), "{stepped:?}");
+    // All that comes later fails, so that only the held answer can lengthen it.
+    faulty.plan_for_all(Some(Fault::Fail(StoreErrorKind::Unavailable)));
+    let deadline = guard.deadline();
+    faulty.let_go();
+    assert!(guard.deadline_changed(deadline).await > deadline, "it counts for the rest");
+    assert!(guard.validity_left() < secs(30), "{guard:?}");
+    faulty.plan_for_all(None);
+    world.clock.advance(secs(10));
+    until("it is renewed", || guard.validity_left() > secs(50)).await;
+    assert_eq!(guard.release().await, Released::Held);
+}
+
+/// Goal: leaving a lock while its renewal is on its way is no loss. Method: the renewal reaches the
+/// store when that knows another token already, and the answer to the exchange comes after that.
+#[tokio::test]
+async fn a_renewal_that_finds_the_token_exchanged_is_no_loss() {
+    told::listen();
+    let world = World::new();
+    let warped = Warped::new(world.memory.clone()).with_binding();
+    let near = FaultyStore::new(warped.clone());
+    let far = FaultyStore::new(near.clone());
+    let client = Client::with_store(Arc::new(far.clone()) as Arc<dyn Store>);
+    let guard = take(client.mutex("loss:left").ttl(secs(60))).await;
+    near.plan(Verb::Renew, Fault::HoldRequest);
+    far.plan(Verb::ExchangeToken, Fault::HoldReply);
+    world.clock.advance(secs(20));
+    until("the renewal is sent", || near.calls(Verb::Renew) == 1).await;
+    let leak = tokio::spawn(guard.leak());
+    until("the token is exchanged", || world.left("loss:left") == secs(60)).await;
+    near.let_go();
+    until("the renewal was refused", || warped.renewals().len() == 1).await;
+    // So that its answer has been looked at.
+    let probe = take(client.mutex("probe").ttl(secs(1))).await;
+    let before = probe.deadline();
+    world.clock.advance(millis(334));
+    until("another is renewed", || probe.deadline() > before).await;
+    far.let_go();
+    assert_eq!(leak.await.unwrap().unwrap().names().to_string(), "loss:left");
+    assert!(world.is_held("loss:left"));
+    assert_eq!(told::losses("loss:left"), 0);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -16,9 +16,9 @@ use fencelock::{
         BoxFuture, StoreError, StoreResult, Subscription, WakeupSink,
         core::{
             AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced,
-            HealRequest, Healed, InspectRequest, Inspection, ListRequest, Page, RaiseFenceRequest,
-            Raised, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked,
-            ShortenRequest, Shortened,
+            HealRequest, Healed, InspectRequest, Inspection, ListRequest, Names, Page,
+            RaiseFenceRequest, Raised, ReleaseRequest, Released, RenewRequest, Renewed,
+            RevokeRequest, Revoked, ShortenRequest, Shortened,
         },
     },
 };
@@ -33,11 +33,28 @@ pub(crate) struct Warped {
 struct State {
     ahead_micros: AtomicU64,
     late: Mutex<Option<Vec<AcquireRequest>>>,
+    binding: AtomicBool,
+    renewals: Mutex<Vec<Batch>>,
+    /// How many leases of the next batch get an answer.
+    answers: Mutex<Option<usize>>,
+}
+
+/// A batch of renewals, as it was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Batch {
+    pub(crate) at: Moment,
+    pub(crate) names: Vec<Names>,
 }
 
 impl Warped {
     pub(crate) fn new(memory: MemoryStore) -> Self {
         Self { memory, state: Arc::default() }
+    }
+
+    /// It says that leases end with their process, so that leaving one exchanges its token.
+    pub(crate) fn with_binding(self) -> Self {
+        self.state.binding.store(true, Ordering::SeqCst);
+        self
     }
 
     /// From now on the store says that it is later than it was.
@@ -54,6 +71,16 @@ impl Warped {
     /// Those that were on the way, in order; later ones are not delayed.
     pub(crate) fn arriving(&self) -> Vec<AcquireRequest> {
         self.state.late.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+    }
+
+    /// The batches of renewals since this was last asked.
+    pub(crate) fn renewals(&self) -> Vec<Batch> {
+        std::mem::take(&mut self.state.renewals.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The next batch is carried out, and so many of its leases get an answer.
+    pub(crate) fn answer_only(&self, leases: usize) {
+        *self.state.answers.lock().unwrap_or_else(PoisonError::into_inner) = Some(leases);
     }
 
     fn warp<'a, A: Send + 'a>(
@@ -79,7 +106,9 @@ impl fmt::Display for Warped {
 
 impl Store for Warped {
     fn capabilities(&self) -> Capabilities {
-        self.memory.capabilities()
+        let mut capabilities = self.memory.capabilities();
+        capabilities.binding |= self.state.binding.load(Ordering::SeqCst);
+        capabilities
     }
 
     fn clock(&self) -> Clock {
@@ -112,7 +141,18 @@ impl Store for Warped {
         batch: &'a [RenewRequest],
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Vec<Renewed>>> {
-        self.warp(self.memory.renew(batch, by))
+        let names = batch.iter().map(|request| request.names.clone()).collect();
+        let batch_seen = Batch { at: self.memory.clock().now(), names };
+        self.state.renewals.lock().unwrap_or_else(PoisonError::into_inner).push(batch_seen);
+        let answers = self.state.answers.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let call = self.warp(self.memory.renew(batch, by));
+        Box::pin(async move {
+            let reply = call.await?;
+            Ok(reply.map(|all| match answers {
+                Some(count) => all.into_iter().take(count).collect(),
+                None => all,
+            }))
+        })
     }
 
     fn shorten<'a>(

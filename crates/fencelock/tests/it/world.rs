@@ -114,7 +114,12 @@ impl World {
     /// How many leases the keeper of the client looks after, and how many releases it has to do:
     /// what its `Debug` says.
     pub(crate) fn keeper(&self) -> (u64, u64) {
-        let shown = format!("{:?}", self.client);
+        self.keeper_of(&self.client)
+    }
+
+    /// The same of another client.
+    pub(crate) fn keeper_of(&self, client: &Client) -> (u64, u64) {
+        let shown = format!("{client:?}");
         let number = |field: &str| {
             let (_, rest) = shown.split_once(field).expect("the field is shown");
             let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
