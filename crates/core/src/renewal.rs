@@ -68,7 +68,9 @@ impl RenewalSchedule {
     #[must_use]
     pub fn pause(term: Duration, chance: u32) -> Duration {
         let pause = term / 10;
-        pause - (pause / 4).mul_f64(share(chance))
+        // Whole numbers: this is computed for each renewal.
+        let part = (pause.as_nanos() >> 2) * u128::from(chance) / u128::from(u32::MAX);
+        pause.saturating_sub(Duration::from_nanos(u64::try_from(part).unwrap_or(0)))
     }
 
     /// The last moment at which a renewal may be sent: later, even its success would come too late.

@@ -20,15 +20,33 @@ pub(super) struct Timer {
 pub(super) struct Timers {
     /// Never an empty one.
     buckets: BTreeMap<Moment, Vec<Timer>>,
+    /// The bucket that was filled last, while it is not among the others: the leases of a batch
+    /// mostly have the same moment.
+    open: Vec<Timer>,
+    open_due: Moment,
 }
 
 impl Timers {
     pub(super) fn insert(&mut self, due: Moment, timer: Timer) {
-        self.buckets.entry(due).or_default().push(timer);
+        if due != self.open_due {
+            self.shut();
+            self.open_due = due;
+        }
+        self.open.push(timer);
+    }
+
+    /// Puts the open bucket among the others.
+    fn shut(&mut self) {
+        if !self.open.is_empty() {
+            self.buckets.entry(self.open_due).or_default().append(&mut self.open);
+        }
     }
 
     /// Takes one of the first, and the moment at which it is due, if that is not later than `by`.
     pub(super) fn pop(&mut self, by: Moment) -> Option<(Moment, Timer)> {
+        if !self.open.is_empty() && self.open_due <= by {
+            self.shut();
+        }
         let mut first = self.buckets.first_entry().filter(|first| *first.key() <= by)?;
         let due = *first.key();
         let timer = first.get_mut().pop();
@@ -40,11 +58,13 @@ impl Timers {
 
     /// When the first is due.
     pub(super) fn first(&self) -> Moment {
-        self.buckets.first_key_value().map_or(Moment::NEVER, |(&due, _)| due)
+        let shut = self.buckets.first_key_value().map_or(Moment::NEVER, |(&due, _)| due);
+        if self.open.is_empty() { shut } else { shut.min(self.open_due) }
     }
 
     pub(super) fn clear(&mut self) {
         self.buckets.clear();
+        self.open.clear();
     }
 }
 
@@ -68,5 +88,23 @@ mod tests {
         }
         assert_eq!(slots, [3, 3, 7]);
         assert_eq!(timers.first(), Moment::from_nanos(9));
+    }
+
+    #[test]
+    fn a_bucket_that_is_filled_in_turns_with_others_is_one() {
+        let mut timers = Timers::default();
+        for slot in 0..9u32 {
+            timers.insert(Moment::from_nanos(u64::from(slot % 3)), Timer { slot, stamp: 0 });
+        }
+        assert_eq!(timers.first(), Moment::START);
+        let mut slots = Vec::new();
+        while let Some((due, timer)) = timers.pop(Moment::from_nanos(1)) {
+            assert_eq!(due, Moment::from_nanos(u64::from(timer.slot % 3)));
+            slots.push(timer.slot);
+        }
+        slots.sort_unstable();
+        assert_eq!(slots, [0, 1, 3, 4, 6, 7]);
+        timers.clear();
+        assert_eq!(timers.first(), Moment::NEVER);
     }
 }
