@@ -47,6 +47,10 @@ pub enum LossReason {
     Closed,
     /// The process was forked and this is the copy.
     Forked,
+    /// It was held for as long as the holder itself had allowed.
+    MaxHold,
+    /// The holder did not report progress, so it was not renewed any more.
+    NoProgress,
 }
 
 impl fmt::Display for LossReason {
@@ -60,6 +64,8 @@ impl fmt::Display for LossReason {
             Self::ClockStep => "the clock of the store stepped forward past its end",
             Self::Closed => "the client was closed",
             Self::Forked => "it belongs to the process that was forked",
+            Self::MaxHold => "it was held for as long as its hold limit allows",
+            Self::NoProgress => "its holder reported no progress, so it was not renewed",
         })
     }
 }
@@ -75,6 +81,10 @@ pub struct Lease {
     term: Duration,
     since: Moment,
     state: LeaseState,
+    /// Validity never goes beyond this.
+    limit: Moment,
+    /// Renewal was given up since the holder reports no progress.
+    stalled: bool,
 }
 
 impl Lease {
@@ -84,8 +94,17 @@ impl Lease {
     pub fn granted(ttl: Ttl, left: Duration, drift: Drift, sent: Moment) -> Self {
         let deadline = drift.deadline(left, sent);
         let term = left.min(ttl.as_duration());
-        let state = LeaseState::Held;
-        Self { ttl, drift, deadline, last_success: sent, term, since: sent, state }
+        Self {
+            ttl,
+            drift,
+            deadline,
+            last_success: sent,
+            term,
+            since: sent,
+            state: LeaseState::Held,
+            limit: Moment::NEVER,
+            stalled: false,
+        }
     }
 
     /// A lease that was handed over while we waited: `left` counts from `sent`, when the last
@@ -104,6 +123,19 @@ impl Lease {
         Self { term, since: heard, ..Self::granted(ttl, left, drift, sent) }
     }
 
+    /// The same lease, whose validity ends at `limit` at the latest, whatever is renewed: it is
+    /// lost by [`LossReason::MaxHold`] then.
+    #[must_use]
+    pub fn limited(self, limit: Moment) -> Self {
+        Self { deadline: self.deadline.min(limit), limit, ..self }
+    }
+
+    /// Whether the end of validity, should it come now, is due to a holder that reports no
+    /// progress.
+    pub fn set_stalled(&mut self, stalled: bool) {
+        self.stalled = stalled;
+    }
+
     /// A renewal that was sent at `sent` was answered with `left` to run.
     ///
     /// Returns the state. A success that is answered after the old deadline does not revive the
@@ -112,7 +144,7 @@ impl Lease {
         if self.poll_state(now).is_final() {
             return self.state;
         }
-        self.deadline = self.deadline.max(self.drift.deadline(left, sent));
+        self.deadline = self.deadline.max(self.drift.deadline(left, sent)).min(self.limit);
         self.last_success = self.last_success.max(sent);
         self.since = self.last_success;
         self.term = left.min(self.ttl.as_duration());
@@ -140,9 +172,10 @@ impl Lease {
         self.ttl = ttl;
     }
 
-    /// The lease is known to be lost.
+    /// The lease is known to be lost. That validity ended is told by its cause.
     pub fn handle_lost(&mut self, reason: LossReason) -> LeaseState {
         if !self.state.is_final() {
+            let reason = if reason == LossReason::Expired { self.expiry() } else { reason };
             self.state = LeaseState::Lost(reason);
             self.deadline = Moment::START;
         }
@@ -164,6 +197,24 @@ impl Lease {
             self.handle_lost(LossReason::Expired);
         }
         self.state
+    }
+
+    /// Why the lease is lost when validity ends now.
+    #[must_use]
+    pub fn expiry(&self) -> LossReason {
+        if self.is_at_limit() {
+            LossReason::MaxHold
+        } else if self.stalled {
+            LossReason::NoProgress
+        } else {
+            LossReason::Expired
+        }
+    }
+
+    /// Whether no renewal can move the deadline any more.
+    #[must_use]
+    pub fn is_at_limit(&self) -> bool {
+        self.deadline >= self.limit
     }
 
     /// The state as last seen; [`Lease::poll_state`] looks at the clock too.
@@ -276,6 +327,38 @@ mod tests {
         let mut lease = lease();
         lease.handle_shortening(Ttl::from_millis(100).expect("a ttl"), at(10));
         assert_eq!(lease.deadline(), at(108));
+    }
+
+    #[test]
+    fn no_renewal_goes_beyond_the_limit_and_its_end_has_its_own_reason() {
+        let mut lease = lease().limited(at(1_500));
+        assert!(!lease.is_at_limit());
+        lease.handle_renewed(millis(1_000), at(400), at(410));
+        assert_eq!((lease.deadline(), lease.is_at_limit()), (at(1_398), false));
+        lease.handle_renewed(millis(1_000), at(900), at(910));
+        assert_eq!((lease.deadline(), lease.is_at_limit()), (at(1_500), true));
+        assert!(lease.is_valid(Moment::from_nanos(1_500_000_000 - 1)));
+        assert_eq!(lease.poll_state(at(1_500)), LeaseState::Lost(LossReason::MaxHold));
+    }
+
+    #[test]
+    fn before_the_limit_the_end_of_validity_is_no_hold_limit() {
+        let mut lease = lease().limited(at(1_500));
+        assert_eq!(lease.poll_state(at(998)), LeaseState::Lost(LossReason::Expired));
+    }
+
+    #[test]
+    fn a_lease_that_ends_for_want_of_progress_says_so() {
+        let mut lease = lease();
+        lease.set_stalled(true);
+        assert_eq!(
+            lease.handle_lost(LossReason::Expired),
+            LeaseState::Lost(LossReason::NoProgress)
+        );
+        let mut lease = self::lease();
+        lease.set_stalled(true);
+        // What the store says counts more.
+        assert_eq!(lease.handle_lost(LossReason::Taken), LeaseState::Lost(LossReason::Taken));
     }
 
     #[derive(Clone, Debug)]

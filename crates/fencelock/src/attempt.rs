@@ -20,12 +20,12 @@ use fencelock_core::{
 use fencelock_store::{Outcome, Reply, StoreError, rt};
 
 use crate::{
-    Error, ErrorKind, Guard, Renew,
+    Error, ErrorKind, Guard,
     cell::{Fixed, Granted, LeaseCell, Stray},
     context::{Asked, Context},
     keeper::{Copies, Job},
     listening::Ear,
-    plan::Plan,
+    plan::{Manner, Plan},
 };
 
 /// How one question ended.
@@ -48,7 +48,7 @@ pub(crate) async fn attempt(
     limit: Moment,
 ) -> Result<Tried, Error> {
     context.keeper.start()?;
-    let mut armed = Armed::new(context, plan.fresh_request(), plan.renewal);
+    let mut armed = Armed::new(context, plan.fresh_request(), plan.manner);
     armed.hear_with(context.ears.live());
     let mut pause = FIRST_PAUSE;
     loop {
@@ -87,7 +87,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Armed {
     context: Arc<Context>,
     request: AcquireRequest,
-    renewal: Renew,
+    manner: Manner,
     ear: Option<Arc<Ear>>,
     /// How many copies may be carried out without our seeing the answer.
     copies: u32,
@@ -102,11 +102,11 @@ pub(crate) struct Armed {
 }
 
 impl Armed {
-    pub(crate) fn new(context: &Arc<Context>, request: AcquireRequest, renewal: Renew) -> Self {
+    pub(crate) fn new(context: &Arc<Context>, request: AcquireRequest, manner: Manner) -> Self {
         Self {
             context: Arc::clone(context),
             request,
-            renewal,
+            manner,
             ear: None,
             copies: 0,
             placed: false,
@@ -265,11 +265,12 @@ impl Armed {
             names: request.names.clone(),
             token: request.token,
             retain: request.retain,
-            renewal: self.renewal,
+            renewal: self.manner.renewal,
             bound: request.binding != fencelock_core::Binding::Unbound,
             process: self.context.process,
             metadata: request.metadata.clone(),
             stray,
+            policy: self.manner.policy,
         };
         let context = &self.context;
         let (drift, clock) = (context.settings.drift, context.clock.clone());

@@ -24,6 +24,7 @@ use crate::{
     Renew,
     keeper::Copies,
     listening::Routed,
+    policy::{Policy, Terms},
     shared::{Shared, Tenure},
     state::{decode, encode},
 };
@@ -42,6 +43,8 @@ pub(crate) struct Fixed {
     pub(crate) metadata: Metadata,
     /// Copies of its request that may still arrive, and until when they matter.
     pub(crate) stray: Option<Stray>,
+    /// How long it may be held.
+    pub(crate) policy: Policy,
 }
 
 /// Copies of a request whose answers were not seen, although another was granted.
@@ -68,9 +71,17 @@ pub(crate) struct Granted {
     pub(crate) waited_for: bool,
 }
 
+impl Granted {
+    /// Since when it is held: when it was asked for, or heard of.
+    pub(crate) fn since(&self) -> Moment {
+        if self.claim.is_some() { self.answered } else { self.sent }
+    }
+}
+
 /// One lease.
 pub(crate) struct LeaseCell {
     pub(crate) fixed: Fixed,
+    pub(crate) terms: Terms,
     clock: Clock,
     drift: Drift,
     deadline: AtomicU64,
@@ -149,9 +160,12 @@ impl LeaseCell {
             None => Lease::granted(ttl, left, drift, sent),
             Some(claim) => Lease::handed(ttl, claim, left, drift, sent, answered),
         };
+        let terms = Terms::new(fixed.policy, grant.since(), answered);
+        let lease = lease.limited(terms.limit);
         let store_end = store_end(drift, grant.claim.unwrap_or(left), answered);
         Self {
             fixed,
+            terms,
             clock,
             drift,
             deadline: AtomicU64::new(lease.deadline().as_nanos()),
@@ -179,7 +193,7 @@ impl LeaseCell {
         self.shared.pass(now, lease.ttl())
     }
 
-    /// Somebody asked for the lease back.
+    /// Somebody asked for the lease back: tells whoever waits for that. It goes on.
     pub(crate) fn set_revoked(&self) {
         self.shared.set_revoked();
         let wake = AssertUnwindSafe(|| self.changed.notify_waiters());
@@ -335,6 +349,8 @@ impl LeaseCell {
         let Tracked { lease, last_try, .. } = tracked;
         let end = lease.deadline();
         let due = match self.fixed.renewal {
+            // No renewal would move the end.
+            Renew::Auto if lease.is_at_limit() => end,
             // Of the moments at which it may be tried again the first: which it is, the keeper says.
             Renew::Auto => schedule.next(lease, *last_try, u32::MAX).unwrap_or(end).min(end),
             Renew::Manual => end,
@@ -359,6 +375,12 @@ impl LeaseCell {
             let due = if look.due > now { look.due } else { look.end };
             return Step::Wait(Look { due, ..look });
         }
+        let stalled = self.terms.check_stalled(now);
+        tracked.lease.set_stalled(stalled);
+        if stalled {
+            // A report of progress wakes the keeper; without one, only the end is to come.
+            return Step::Wait(Look { due: look.end, ..look });
+        }
         tracked.last_try = Some(now);
         let request = self.request(tracked.lease.ttl());
         let timeout = schedule.timeout_of(&tracked.lease);
@@ -371,9 +393,34 @@ impl LeaseCell {
     }
 
     fn request(&self, ttl: Ttl) -> RenewRequest {
+        let ttl = self.cut(ttl);
         let mut request = RenewRequest::new(self.fixed.names.clone(), self.fixed.token, ttl);
         request.retain = self.fixed.retain;
+        request.unattended = self.terms.is_unattended();
         request
+    }
+
+    /// What of a ttl is worth asking for now.
+    pub(crate) fn cut(&self, ttl: Ttl) -> Ttl {
+        self.terms.cut(ttl, self.drift, self.clock.now())
+    }
+
+    /// Waits until somebody asked for the lease back; for ever, when nobody does.
+    pub(crate) async fn revoked(&self) {
+        loop {
+            let changed = self.changed.notified();
+            rt::pin!(changed);
+            changed.as_mut().enable();
+            if self.shared.is_revoked() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// The work got on. True when the keeper has to be woken.
+    pub(crate) fn report_progress(&self) -> bool {
+        self.terms.report(self.clock.now())
     }
 
     pub(crate) fn release_request(&self) -> ReleaseRequest {
@@ -438,7 +485,7 @@ impl LeaseCell {
         } else if !state.is_final() && !self.is_valid_at(self.clock.now()) {
             // Read again: between the two loads it may have come to its real end.
             let again = decode(self.state.load(Ordering::Acquire));
-            if again.is_final() { again } else { LeaseState::Lost(LossReason::Expired) }
+            if again.is_final() { again } else { self.state_past_deadline() }
         } else {
             state
         }
@@ -447,6 +494,15 @@ impl LeaseCell {
     /// Whether it has come to its end, not looking at the clock: nothing changes it any more.
     pub(crate) fn is_over(&self) -> bool {
         decode(self.state.load(Ordering::Acquire)).is_final()
+    }
+
+    /// The state when the clock says that validity is over and nobody has noticed yet.
+    fn state_past_deadline(&self) -> LeaseState {
+        let tracked = self.tracked();
+        match tracked.lease.state() {
+            state if state.is_final() => state,
+            _ => LeaseState::Lost(tracked.lease.expiry()),
+        }
     }
 
     /// Why it was lost, where it was.

@@ -6,9 +6,10 @@ use fencelock_core::{InspectRequest, ListRequest, LockName, Moment, Names, Token
 use fencelock_store::{Capabilities, Clock, Store};
 
 use crate::{
-    ClientBuilder, Danger, Error, ErrorKind, Guard, Inspection, Mutex, Renew, Ticket, TokenLease,
+    ClientBuilder, Danger, Error, ErrorKind, Guard, Inspection, Mutex, Renew, Revoked, Ticket,
+    TokenLease,
     context::{Context, Settings},
-    leave,
+    leave, revoke,
 };
 
 /// A store of locks. Clones share its connection and its keeper.
@@ -166,6 +167,41 @@ impl Client {
         let reply = asked.result.map_err(|error| named(Error::from_store(error)))?;
         let unknown = || named(Error::new(ErrorKind::Internal, "an answer of an unknown kind"));
         Inspection::of(reply.answer).ok_or_else(unknown)
+    }
+
+    /// Asks the holder of one name to give it back, and says who that is. The request stands in the
+    /// store's record: the holder is told at once where the store can, and with each renewal
+    /// ([`Guard::revoked`]). The lease goes on for as long as its holder wants.
+    ///
+    /// # Errors
+    /// `Unsupported` where the store or dialect can't do this, or something that is not a lock of
+    /// this format sits at the key; `Config` for a wrong name; or that the store can't be asked.
+    ///
+    /// # Cancel safety
+    /// A request that was sent may be stored.
+    pub async fn revoke<N>(&self, name: N) -> Result<Revoked, Error>
+    where
+        N: TryInto<LockName>,
+        N::Error: fmt::Display,
+    {
+        revoke::revoke(self.context(), parse(name).map_err(Error::config)?).await
+    }
+
+    /// As [`Client::revoke`], and looks for at most `wait` whether the lease is over: given back,
+    /// ended, or passed to somebody else. [`Revoked::Requested`] says that it is still held then.
+    ///
+    /// # Errors
+    /// As [`Client::revoke`], and that the store can't be asked at the end of the wait.
+    ///
+    /// # Cancel safety
+    /// As [`Client::revoke`].
+    pub async fn revoke_within<N>(&self, name: N, wait: Duration) -> Result<Revoked, Error>
+    where
+        N: TryInto<LockName>,
+        N::Error: fmt::Display,
+    {
+        let name = parse(name).map_err(Error::config)?;
+        revoke::revoke_within(self.context(), name, wait).await
     }
 
     /// All held locks (and foreign values) whose names begin with a prefix, sorted.

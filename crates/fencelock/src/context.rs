@@ -265,6 +265,8 @@ impl Context {
         if !cell.lose(reason) {
             return;
         }
+        // The end of validity has a cause of its own.
+        let reason = cell.loss();
         self.keeper.remove(cell);
         self.report_loss(cell, reason);
         // Where the store itself said that nothing of a single name is left, there is nothing to

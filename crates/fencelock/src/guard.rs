@@ -113,7 +113,7 @@ impl Guard {
         let ttl = checked_ttl(&self.context, ttl).map_err(named)?;
         self.check_live()?;
         let mut request = self.cell.renew_request();
-        request.ttl = ttl;
+        request.ttl = self.cell.cut(ttl);
         let batch = [request];
         let by = self.context.call_limit(self.cell.deadline());
         if !self.cell.renewal_sent(ttl, by) {
@@ -129,7 +129,10 @@ impl Guard {
             }
         };
         match answer {
-            Some(fencelock_core::Renewed::Extended { remaining, .. }) => {
+            Some(fencelock_core::Renewed::Extended { remaining, revoked, .. }) => {
+                if revoked {
+                    self.cell.set_revoked();
+                }
                 match self.cell.renewed(remaining, asked.sent, self.context.clock.now()) {
                     Renewal::Done => {
                         self.cell.set_ttl(ttl);
@@ -174,8 +177,20 @@ impl Guard {
         release::release(self).await
     }
 
+    /// As [`Guard::release`], and at once also where the lock was taken with
+    /// [`min_hold`](crate::Mutex::min_hold): for work that was not done after all.
+    ///
+    /// # Cancel safety
+    /// As [`Guard::release`].
+    pub async fn release_now(self) -> Released {
+        self.cell.terms.set_kept(false);
+        release::release(self).await
+    }
+
     /// Leaves the lock held for its ttl, without anybody renewing it, and independent of this
-    /// process. The ticket has what is needed to renew or release it.
+    /// process. The ticket has what is needed to renew or release it. The store says that nobody
+    /// renews it; [`max_hold`](crate::Mutex::max_hold) cuts what it is left for, and
+    /// [`min_hold`](crate::Mutex::min_hold) ends with the guard.
     ///
     /// # Errors
     /// `Lost`, or that the store did not answer; the lock is given back then.
@@ -274,8 +289,59 @@ impl Guard {
         self.cell.lost().await
     }
 
+    /// When the lock is lost at the latest, on the [clock of the client](crate::Client::clock),
+    /// because of [`max_hold`](crate::Mutex::max_hold); nothing without it.
+    #[must_use]
+    pub fn hold_limit(&self) -> Option<Moment> {
+        Some(self.cell.terms.limit).filter(|&limit| limit != Moment::NEVER)
+    }
+
+    /// Says that the work gets on, for [`Mutex::progress_within`](crate::Mutex::progress_within).
+    /// Cheap: it asks the clock and not the store.
+    pub fn report_progress(&self) {
+        if self.cell.report_progress() {
+            self.context.keeper.reschedule(&self.cell);
+        }
+    }
+
+    /// Whether somebody [asked](crate::Client::revoke) for the lock back. It stays held for as long
+    /// as the guard lives.
+    #[must_use]
+    pub fn is_revoked(&self) -> bool {
+        self.cell.shared.is_revoked()
+    }
+
+    /// Waits until somebody [asks](crate::Client::revoke) for the lock back; for ever, when nobody
+    /// does, or the lock is lost or given back first. The request is told by the store at once where
+    /// it can, and with each renewal.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    ///
+    /// # Examples
+    /// ```
+    /// # async fn next_page() {}
+    /// # async fn example() -> Result<(), fencelock::Error> {
+    /// let locks = fencelock::connect("memory:").await?;
+    /// let guard = locks.mutex("reindex").lock().await?;
+    /// locks.revoke("reindex").await?;
+    /// while !guard.is_revoked() {
+    ///     tokio::select! {
+    ///         () = next_page() => {}
+    ///         () = guard.revoked() => {}
+    ///     }
+    /// #   guard.renew(std::time::Duration::from_secs(30)).await?;
+    /// }
+    /// guard.release().await;
+    /// # Ok(()) }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+    /// ```
+    pub async fn revoked(&self) {
+        self.cell.revoked().await;
+    }
+
     pub(crate) fn held(&self) -> Held {
-        Held::new(Arc::clone(&self.cell), self.tenure)
+        Held::new(Arc::clone(&self.context), Arc::clone(&self.cell), self.tenure)
     }
 
     pub(crate) fn cell(&self) -> &Arc<LeaseCell> {

@@ -1,22 +1,23 @@
 //! What scoped work sees of its lock.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use fencelock_core::{FencingToken, LeaseState, LossReason, Moment, Names};
 
-use crate::{cell::LeaseCell, shared::Tenure};
+use crate::{cell::LeaseCell, context::Context, shared::Tenure};
 
 /// A lock that is held for the time of a [`run`](crate::Mutex::run): what of it the work may see.
 /// Clones see the same; none of them keeps the lock.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Held {
+    context: Arc<Context>,
     cell: Arc<LeaseCell>,
     tenure: Tenure,
 }
 
 impl Held {
-    pub(crate) fn new(cell: Arc<LeaseCell>, tenure: Tenure) -> Self {
-        Self { cell, tenure }
+    pub(crate) fn new(context: Arc<Context>, cell: Arc<LeaseCell>, tenure: Tenure) -> Self {
+        Self { context, cell, tenure }
     }
 
     /// Whether the lease went on to another holder of this process, which is a release.
@@ -62,6 +63,30 @@ impl Held {
         if self.is_passed_on() { LeaseState::Released } else { self.cell.state() }
     }
 
+    /// Says that the work gets on, for [`Mutex::progress_within`](crate::Mutex::progress_within).
+    /// Cheap: it asks the clock and not the store.
+    pub fn report_progress(&self) {
+        if self.cell.report_progress() {
+            self.context.keeper.reschedule(&self.cell);
+        }
+    }
+
+    /// Whether somebody [asked](crate::Client::revoke) for the lock back. It stays held until the
+    /// work ends.
+    #[must_use]
+    pub fn is_revoked(&self) -> bool {
+        self.cell.shared.is_revoked()
+    }
+
+    /// Waits until somebody [asks](crate::Client::revoke) for the lock back; for ever, when nobody
+    /// does. Work that can stop early waits for this beside what it does.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn revoked(&self) {
+        self.cell.revoked().await;
+    }
+
     /// Waits until the lock is lost; for ever, when it is released instead.
     ///
     /// # Cancel safety
@@ -73,5 +98,11 @@ impl Held {
             std::future::pending::<()>().await;
         }
         reason
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").field("lease", &self.cell).finish_non_exhaustive()
     }
 }

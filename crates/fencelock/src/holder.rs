@@ -35,6 +35,12 @@ pub struct HolderView {
     pub fencing_token: Option<FencingToken>,
     /// What the store had left of its lease; nothing when that never ends.
     pub remaining: Option<Duration>,
+    /// How many wait for the lock in the store's line.
+    pub waiting: u32,
+    /// Somebody asked for the lock back.
+    pub revoked: bool,
+    /// Nobody renews the lease: it ends when what is left of it is over.
+    pub unattended: bool,
 }
 
 impl HolderView {
@@ -49,6 +55,9 @@ impl HolderView {
             token_hash: holder.proof.as_ref().map(|proof| hash(proof.reveal())),
             fencing_token: holder.fencing_token,
             remaining: holder.remaining,
+            waiting: holder.waiting,
+            revoked: holder.revoked,
+            unattended: holder.unattended,
         }
     }
 }

@@ -45,6 +45,8 @@ impl TokenLease {
         let ttl = checked_ttl(&self.context, ttl).map_err(named)?;
         let mut request = RenewRequest::new(self.names.clone(), self.token, ttl);
         request.retain = self.context.settings.retain;
+        // Nothing keeps this lease but calls like this one: a request to give it back reaches nobody.
+        request.unattended = true;
         let batch = [request];
         let end = self.context.clock.now().saturating_add(RENEW_LIMIT);
         loop {
@@ -86,7 +88,7 @@ impl TokenLease {
         self.context.check_open()?;
         let mut request = ReleaseRequest::new(self.names.clone(), self.token);
         request.retain = self.context.settings.retain;
-        Ok(release::send(&self.context, &request).await)
+        Ok(release::send(&self.context, &request, Moment::START).await)
     }
 
     /// A hash of the token, as an inspection shows it.

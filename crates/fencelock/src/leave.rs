@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use fencelock_core::{
-    ExchangeRequest, Exchanged, Grant, LeaseState, LossReason, Moment, ReleaseRequest, Renewed,
-    StoreTime, Token, min_validity,
+    ExchangeRequest, Exchanged, Grant, LeaseState, LossReason, Moment, ReleaseRequest,
+    RenewRequest, Renewed, StoreTime, Token, min_validity,
 };
 use fencelock_store::{Outcome, StoreError, rt};
 
@@ -18,6 +18,7 @@ use crate::{
     context::{Context, loss_reason},
     keeper::Copies,
     plan::checked_ttl,
+    policy::Policy,
 };
 
 /// Makes a lease last for its whole ttl and independent of this process, and lets go of it.
@@ -29,7 +30,7 @@ pub(crate) async fn leave(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Resu
     if let LeaseState::Lost(reason) = cell.state() {
         return Err(lost(reason));
     }
-    let ttl = cell.ttl();
+    let ttl = cell.cut(cell.ttl());
     // From here on a renewal would only be told that the old token is worth nothing.
     context.keeper.remove(cell);
     let ticket = if cell.fixed.bound {
@@ -45,6 +46,8 @@ pub(crate) async fn leave(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Resu
             }
             Failure::Other(error) => error,
         })?;
+        // Best effort: without it the lease is asked back in vain, and ends with its ttl all the same.
+        say_unattended(context, &cell.fixed.names, to, ttl, cell.fixed.retain).await;
         exchange.disarm();
         Ticket::new(cell.fixed.names.clone(), to, ttl, grant.fence.token())
     } else {
@@ -56,10 +59,30 @@ pub(crate) async fn leave(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Resu
     Ok(ticket)
 }
 
+/// Has the store say that nobody renews the lease.
+async fn say_unattended(
+    context: &Context,
+    names: &fencelock_core::Names,
+    token: Token,
+    ttl: fencelock_core::Ttl,
+    retain: fencelock_core::Retain,
+) {
+    let mut last = RenewRequest::new(names.clone(), token, ttl);
+    last.retain = retain;
+    last.unattended = true;
+    let batch = [last];
+    let by = context.call_limit(Moment::NEVER);
+    if let Err(error) = context.ask(context.store.renew(&batch, by)).await.result {
+        tracing::debug!(lock = %names, store = %context.display, %error, "a lease was left unmarked");
+    }
+}
+
 /// The whole ttl, from here on.
 async fn renew_once(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Result<(), Error> {
     let named = |error: Error| error.with_names(&cell.fixed.names).with_store(&context.display);
-    let batch = [cell.renew_request()];
+    let mut last = cell.renew_request();
+    last.unattended = true;
+    let batch = [last];
     let by = context.call_limit(cell.deadline());
     if !cell.renewal_sent(cell.ttl(), by) {
         // It was lost since the caller looked.
@@ -119,6 +142,7 @@ pub(crate) async fn adopt(
         process: context.process,
         metadata: own_metadata,
         stray: None,
+        policy: Policy::default(),
     };
     let granted = Granted {
         ttl,

@@ -59,9 +59,11 @@ mod listening;
 mod metadata;
 mod mutex;
 mod plan;
+mod policy;
 mod process;
 mod queued;
 mod release;
+mod revoke;
 mod run;
 mod shared;
 mod state;
@@ -89,6 +91,7 @@ pub use self::{
     mutex::{Attempt, Mutex, Renew, Wait},
     queued::Queued,
     release::Released,
+    revoke::Revoked,
     ticket::Ticket,
     waiting::Position,
 };

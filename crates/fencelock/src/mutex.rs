@@ -6,7 +6,7 @@ use fencelock_core::{Binding, FencingToken, Names, RetryStrategy};
 
 use crate::{
     BusyView, Client, Error, ErrorKind, Guard, Held, HolderView, Queued, attempt::Tried,
-    context::Context, plan::Plan, run, waiting,
+    context::Context, plan::Plan, policy::Policy, run, waiting,
 };
 
 /// How long a caller is willing to wait.
@@ -113,6 +113,7 @@ pub struct Mutex {
     pub(crate) metadata: BTreeMap<String, String>,
     pub(crate) label: Option<String>,
     pub(crate) renewal: Renew,
+    pub(crate) policy: Policy,
     pub(crate) binding: Option<Binding>,
     pub(crate) floor: Option<FencingToken>,
     pub(crate) require_fencing: bool,
@@ -136,6 +137,7 @@ impl Mutex {
             metadata: BTreeMap::new(),
             label: None,
             renewal: Renew::default(),
+            policy: Policy::default(),
             binding: None,
             floor: None,
             require_fencing: false,
@@ -191,6 +193,47 @@ impl Mutex {
     /// Who renews the lease.
     pub fn renewal(self, renewal: Renew) -> Self {
         Self { renewal, ..self }
+    }
+
+    /// How long the lock stays held at least, counted from the grant: whoever releases or drops the
+    /// guard earlier leaves the lease to the rest of this time, without renewing it. Zero, the
+    /// default, gives it back at once; at most 24 h.
+    ///
+    /// For work that is started on several machines by clocks that differ: a job that takes a
+    /// second, under a `min_hold` of more than the clocks can differ by, is not done once more by
+    /// the machine whose clock is behind, as long as it does not wait for the lock.
+    ///
+    /// It prolongs nothing by itself: when the process is killed, the lease ends with its ttl. It
+    /// makes a lease independent of this process, so [`Mutex::bind`] has no effect.
+    /// [`Guard::release_now`] is the way out.
+    pub fn min_hold(mut self, min_hold: Duration) -> Self {
+        self.policy.min_hold = min_hold;
+        self
+    }
+
+    /// How long the lock is held at most, counted from the grant: validity ends then, whatever is
+    /// renewed, and the lock is lost ([`LossReason::MaxHold`](crate::LossReason::MaxHold)) and given
+    /// back. At least 10 ms. A holder that hangs does not keep others out for ever.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.policy.max_hold = Some(max_hold);
+        self
+    }
+
+    /// The keeper renews the lease only while the holder says that it gets on: when
+    /// [`Guard::report_progress`] (or [`Held::report_progress`]) was not called for so long,
+    /// renewals stop. A report in time starts them again; otherwise the lock is lost
+    /// ([`LossReason::NoProgress`](crate::LossReason::NoProgress)) when validity ends: at most this
+    /// and the ttl after the last report. The grant counts as a report.
+    pub fn progress_within(mut self, span: Duration) -> Self {
+        self.policy.progress_within = Some(span);
+        self
+    }
+
+    /// Tells the store that nobody renews the lease, so that nobody asks for it back in vain: for a
+    /// lease that is [left](Guard::leak) or [handed on](Guard::detach). Also turns renewal off.
+    pub fn unattended(mut self) -> Self {
+        self.policy.unattended = true;
+        Self { renewal: Renew::Manual, ..self }
     }
 
     /// What the lease ends with besides its ttl, where the store can see processes (the embedded

@@ -8,13 +8,26 @@ use std::{sync::Arc, time::Duration};
 use fencelock_core::{AcquireRequest, Binding, Names, Token, Ttl, min_validity};
 use fencelock_store::rt;
 
-use crate::{Error, ErrorKind, Mutex, Order, Renew, cell::LeaseCell, context::Context, metadata};
+use crate::{
+    Error, ErrorKind, Mutex, Order, Renew,
+    cell::LeaseCell,
+    context::Context,
+    metadata,
+    policy::{self, Policy},
+};
 
 /// One acquire, ready to be sent as often as needed: each attempt takes a fresh token.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     request: AcquireRequest,
+    pub(crate) manner: Manner,
+}
+
+/// How a lease is kept once it is granted; the store does not hear of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Manner {
     pub(crate) renewal: Renew,
+    pub(crate) policy: Policy,
 }
 
 impl Plan {
@@ -46,17 +59,25 @@ impl Plan {
             let what = format!("the {} dialect keeps no metadata", can.dialect);
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
-        let ttl = checked_ttl(context, mutex.ttl)?;
+        let policy = mutex.policy;
+        check_hold(policy)?;
+        let drift = context.settings.drift;
+        let mut ttl = checked_ttl(context, mutex.ttl)?;
+        if let Some(most) = policy.max_hold {
+            ttl = checked_ttl(context, policy::cut(ttl, drift, most).as_duration())?;
+        }
         let label = mutex.label.as_deref().or(context.settings.label.as_deref());
         let mut request = AcquireRequest::new(names, Token::from_bytes([0; Token::BYTES]), ttl);
         request.metadata = metadata::write(&context.own_metadata, label, &mutex.metadata)?;
         request.retain = context.settings.retain;
         request.floor = mutex.floor;
         request.barging = mutex.order == Order::Barging;
-        if can.binding {
+        request.unattended = policy.unattended;
+        // What is bound to this process can't be left behind by it.
+        if can.binding && policy.min_hold.is_zero() {
             request.binding = mutex.binding.clone().unwrap_or_else(|| context.own_binding());
         }
-        Ok(Self { request, renewal: mutex.renewal })
+        Ok(Self { request, manner: Manner { renewal: mutex.renewal, policy } })
     }
 
     /// The request with a token that no request ever had.
@@ -79,10 +100,12 @@ impl Plan {
 
     /// Whether a lease that this process has is what is wanted here, and may be passed on.
     pub(crate) fn fits(&self, cell: &LeaseCell) -> bool {
-        let Self { request, renewal, .. } = self;
+        let Self { request, manner } = self;
         let fixed = &cell.fixed;
         request.ttl == cell.ttl()
-            && *renewal == fixed.renewal
+            && manner.renewal == fixed.renewal
+            // What is held at least or at most is one hold, not a lease that several have.
+            && [manner.policy, fixed.policy] == [Policy::default(); 2]
             && request.retain == fixed.retain
             && request.metadata == fixed.metadata
             && (request.binding != Binding::Unbound) == fixed.bound
@@ -91,12 +114,33 @@ impl Plan {
 
     /// Whether the place that another left in the line at the store does for this one too.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.request == other.request && self.renewal == other.renewal
+        self.request == other.request && self.manner == other.manner
     }
 
     pub(crate) fn names(&self) -> &Names {
         &self.request.names
     }
+}
+
+/// Checks how long a lock shall be held.
+fn check_hold(policy: Policy) -> Result<(), Error> {
+    let Policy { min_hold, max_hold, progress_within, .. } = policy;
+    let what = match max_hold {
+        _ if min_hold > Ttl::MAX.as_duration() => {
+            format!("a min_hold is at most 24h, not {min_hold:?}")
+        }
+        Some(max_hold) if max_hold < Ttl::MIN.as_duration() => {
+            format!("a max_hold is at least 10ms, not {max_hold:?}")
+        }
+        Some(max_hold) if max_hold < min_hold => {
+            format!("a max_hold of {max_hold:?} is shorter than the min_hold of {min_hold:?}")
+        }
+        _ if progress_within.is_some_and(|within| within.is_zero()) => {
+            "progress_within is longer than no time at all".to_owned()
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::config(what))
 }
 
 /// Checks a ttl against its own limits and the drift.

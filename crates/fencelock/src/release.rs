@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fencelock_core::{LossReason, ReleaseRequest};
+use fencelock_core::{LossReason, Moment, ReleaseRequest};
 use fencelock_store::{Outcome, rt};
 
 use crate::{
@@ -10,14 +10,15 @@ use crate::{
     cell::{Ending, LeaseCell},
     context::Context,
     keeper::Job,
-    line,
+    line, policy,
 };
 
 /// What a release found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Released {
-    /// The lock was ours until now; it is free.
+    /// The lock was ours until now; it is free, or kept for the rest of its
+    /// [`min_hold`](crate::Mutex::min_hold).
     Held,
     /// It had ended before, or was lost in another way; nobody else was seen to have it.
     Expired,
@@ -65,7 +66,7 @@ pub(crate) async fn release(mut guard: Guard) -> Released {
     let mut unfinished = Unfinished { context, cell, is_over: false };
     let request = cell.release_request();
     let released = {
-        let sending = send(context, &request);
+        let sending = send(context, &request, cell.terms.least_end());
         rt::pin!(sending);
         // The next of this process asks after this release was sent, and does not wait for its
         // answer.
@@ -89,16 +90,20 @@ pub(crate) async fn release(mut guard: Guard) -> Released {
     }
 }
 
-/// Sends a release until it is answered, for at most two seconds.
-pub(crate) async fn send(context: &Context, request: &ReleaseRequest) -> Released {
+/// Sends a release until it is answered, for at most two seconds. Before `least_end` the lease is
+/// left to the rest of that time instead.
+pub(crate) async fn send(
+    context: &Context,
+    request: &ReleaseRequest,
+    least_end: Moment,
+) -> Released {
     let mut now = context.clock.now();
     let end = now.saturating_add(RELEASE_LIMIT);
     let mut unsure = false;
     let mut pause = FIRST_PAUSE;
     loop {
         let by = context.call_limit_from(now, end);
-        let asked = context.ask_at(now, context.store.release(request, by)).await;
-        let error = match asked.result {
+        let error = match policy::give_back(context, request, least_end, now, by).await {
             Ok(reply) => return answer(context, reply.answer, unsure),
             Err(error) => error,
         };

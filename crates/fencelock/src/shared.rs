@@ -58,8 +58,8 @@ struct State {
 
 impl Shared {
     pub(crate) fn new(grant: &Granted) -> Self {
-        let since = if grant.claim.is_some() { grant.answered } else { grant.sent };
-        let tenure = Tenure { fencing_token: grant.fencing_token, since, generation: 0 };
+        let tenure =
+            Tenure { fencing_token: grant.fencing_token, since: grant.since(), generation: 0 };
         let bounds = grant.fencing_token.zip(grant.last_fence);
         let range = bounds.map_or(0, |(own, last)| last.as_u64().saturating_sub(own.as_u64()));
         let range = u32::try_from(range).unwrap_or(LARGEST_RANGE);
@@ -99,6 +99,10 @@ impl Shared {
 
     pub(crate) fn set_revoked(&self) {
         self.revoked.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.revoked.load(Ordering::Acquire)
     }
 
     /// The token of the lease got out: whoever has it can end the lease, so it is never passed on.

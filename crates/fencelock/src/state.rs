@@ -2,7 +2,7 @@
 
 use fencelock_core::{LeaseState, LossReason};
 
-const REASONS: [LossReason; 8] = [
+const REASONS: [LossReason; 10] = [
     LossReason::Expired,
     LossReason::Disappeared,
     LossReason::ExpiredAtStore,
@@ -11,6 +11,8 @@ const REASONS: [LossReason; 8] = [
     LossReason::ClockStep,
     LossReason::Closed,
     LossReason::Forked,
+    LossReason::MaxHold,
+    LossReason::NoProgress,
 ];
 
 pub(crate) fn encode(state: LeaseState) -> u8 {

@@ -12,10 +12,12 @@ use std::{future::Future, sync::Arc, time::Duration};
 use fencelock_core::{Moment, Names, ReleaseRequest, Released, StoreTime};
 use fencelock_store::{Reply, StoreErrorKind, rt};
 
-use crate::{cell::LeaseCell, context::Context};
+use crate::{cell::LeaseCell, context::Context, policy};
 
 pub(crate) struct Job {
     request: ReleaseRequest,
+    /// Until when the lease is kept instead.
+    least_end: Moment,
     /// When the lease is over without us.
     give_up: Moment,
     copies: Copies,
@@ -47,12 +49,14 @@ impl Job {
             None => (Copies::None, end),
             Some(stray) => (stray.copies, end.max(stray.until)),
         };
-        Self::of_request(cell.release_request(), copies, give_up)
+        let least_end = cell.terms.least_end();
+        Self { least_end, ..Self::of_request(cell.release_request(), copies, give_up) }
     }
 
     /// Gives back what may have been granted, or may yet be.
     pub(crate) fn of_request(request: ReleaseRequest, copies: Copies, give_up: Moment) -> Self {
-        Self { request, give_up, copies, pause: FIRST_PAUSE, warned: false }
+        let least_end = Moment::START;
+        Self { request, least_end, give_up, copies, pause: FIRST_PAUSE, warned: false }
     }
 
     pub(crate) fn names(&self) -> &Names {
@@ -71,9 +75,10 @@ impl Job {
 
     /// Tries once. Gives back the job and when to try again, unless it is done.
     async fn work(mut self, context: &Context) -> Option<(Moment, Self)> {
-        let by = context.clock.now().saturating_add(context.settings.request_timeout);
-        let asked = context.ask(context.store.release(&self.request, by)).await;
-        match &asked.result {
+        let now = context.clock.now();
+        let by = now.saturating_add(context.settings.request_timeout);
+        let result = policy::give_back(context, &self.request, self.least_end, now, by).await;
+        match &result {
             Ok(reply) if self.is_final(context, reply) => return None,
             Ok(_) => {}
             Err(error) if error.kind() == StoreErrorKind::Closed => return None,

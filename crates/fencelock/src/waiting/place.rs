@@ -177,8 +177,11 @@ impl Place {
     /// A lease that nobody renews is prolonged to its whole ttl before anybody gets it.
     async fn whole(&self, guard: Guard, left: Option<Duration>) -> Result<Guard, Error> {
         let ttl = self.plan.ttl().as_duration();
-        if self.plan.renewal == Renew::Manual && left.is_some_and(|left| left < ttl) {
+        if self.plan.manner.renewal == Renew::Manual && left.is_some_and(|left| left < ttl) {
+            // Nobody has it before that is answered, so there is nothing to keep it for.
+            guard.cell().terms.set_kept(false);
             guard.renew(ttl).await?;
+            guard.cell().terms.set_kept(true);
         }
         Ok(guard)
     }
@@ -207,7 +210,7 @@ impl Place {
         let (context, plan) = (Arc::clone(&self.context), &self.plan);
         let armed = self
             .armed
-            .get_or_insert_with(|| Armed::new(&context, plan.fresh_request(), plan.renewal));
+            .get_or_insert_with(|| Armed::new(&context, plan.fresh_request(), plan.manner));
         armed.wish(PlaceRequest::new(claim, live), reserve);
         if let Some(ear) = &ear
             && self.route.as_ref().is_none_or(|route| !Arc::ptr_eq(route.ear(), ear))
