@@ -127,7 +127,7 @@ async fn lease(
         let Some(delay) = options.stop_at else { return std::future::pending().await };
         tokio::time::sleep(delay).await;
         let kill_at = Deadline::after(options.clock, options.stop_grace);
-        stop.send_replace(Some(Stop { reason: options.stop_for, kill_at }));
+        stop.send_replace(Some(Stop { reason: options.stop_for, kill_at: Some(kill_at) }));
         std::future::pending::<()>().await;
     };
     let renewing = async {

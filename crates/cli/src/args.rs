@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Release(Release),
     Show(Show),
     Ls(Ls),
+    Revoke(Revoke),
     Completions(Completions),
     Man(Man),
 }
@@ -99,6 +100,19 @@ pub(crate) struct Run {
     /// Time between TERM and KILL when the lock is lost [default: 2s, at most a quarter of the ttl]
     #[arg(long, value_name = "SPAN")]
     pub(crate) grace: Option<String>,
+    /// Keep the lock for at least so long after its grant, also when the command ends before
+    ///
+    /// The command's end ends fencelock at once; the lock is left for the rest of this, and nobody
+    /// renews it. For cron jobs on several machines: longer than their clocks differ, and with -n, a
+    /// short job is not done twice. If fencelock is killed the lock lasts for its ttl.
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true)]
+    pub(crate) min_hold: Option<String>,
+    /// Hold the lock for at most so long: the command is stopped in time (exit code 79)
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true)]
+    pub(crate) max_hold: Option<String>,
+    /// When somebody asks for the lock back (revoke): KILL after the grace, not only TERM
+    #[arg(long)]
+    pub(crate) kill: bool,
     /// Give the command the token, as FENCELOCK_TOKEN: it can then renew and release the lock
     #[arg(long)]
     pub(crate) export_token: bool,
@@ -232,6 +246,32 @@ pub(crate) struct Ls {
     pub(crate) prefix: Option<OsString>,
     #[command(flatten)]
     pub(crate) name: NameArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Ask the holder of a lock to give it back
+///
+/// The request is stored with the lock; its holder is told, at the latest with its next renewal, and
+/// decides what to do: `run` sends its command one TERM (and KILL with --kill). It never ends a lock
+/// by itself. With --wait the exit code is 75 when the lock is still held after that time. A lock
+/// that nobody renews (acquire) can't be asked for, and one in another dialect neither: 64.
+#[derive(Debug, Args)]
+#[command(after_long_help = help::with_codes("Examples:
+  fencelock revoke nightly                   ask, and do not wait
+  fencelock revoke nightly --wait 1m && fencelock run nightly -- ./urgent.sh
+"))]
+pub(crate) struct Revoke {
+    /// The lock
+    #[arg(value_name = "NAME")]
+    pub(crate) name: OsString,
+    /// How long to wait until the lock is given back [default: do not wait]
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true)]
+    pub(crate) wait: Option<String>,
+    #[command(flatten)]
+    pub(crate) names: NameArgs,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     #[command(flatten)]

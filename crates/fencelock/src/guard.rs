@@ -296,6 +296,14 @@ impl Guard {
         Some(self.cell.terms.limit).filter(|&limit| limit != Moment::NEVER)
     }
 
+    /// Until when the lock stays held, though it be released before, on the
+    /// [clock of the client](crate::Client::clock): its [`min_hold`](crate::Mutex::min_hold); nothing
+    /// without it.
+    #[must_use]
+    pub fn kept_until(&self) -> Option<Moment> {
+        Some(self.cell.terms.least_end()).filter(|&until| until != Moment::START)
+    }
+
     /// Says that the work gets on, for [`Mutex::progress_within`](crate::Mutex::progress_within).
     /// Cheap: it asks the clock and not the store.
     pub fn report_progress(&self) {

@@ -1,7 +1,8 @@
 //! Which arguments are settings, and where each goes.
 
 use super::{
-    Acquire, Ls, MetaArgs, OutputArgs, Release, Renew, Run, Show, StoreArgs, TtlArgs, WaitArgs,
+    Acquire, Ls, MetaArgs, OutputArgs, Release, Renew, Revoke, Run, Show, StoreArgs, TtlArgs,
+    WaitArgs,
 };
 use crate::settings::{Key, Layer, Origin};
 
@@ -55,6 +56,9 @@ impl Flags for Run {
         add_all(layer, &[&self.ttl, &self.wait, &self.meta, &self.store, &self.output]);
         layer.flag(Key::OnLost, self.on_lost.as_ref());
         layer.flag(Key::Grace, self.grace.as_ref());
+        layer.flag(Key::MinHold, self.min_hold.as_ref());
+        layer.flag(Key::MaxHold, self.max_hold.as_ref());
+        layer.flag_switch(Key::Kill, self.kill);
         layer.flag_switch(Key::ExportToken, self.export_token);
     }
 }
@@ -80,6 +84,13 @@ impl Flags for Release {
 impl Flags for Show {
     fn add_to(&self, layer: &mut Layer) {
         add_all(layer, &[&self.store, &self.output]);
+    }
+}
+
+impl Flags for Revoke {
+    fn add_to(&self, layer: &mut Layer) {
+        add_all(layer, &[&self.store, &self.output]);
+        layer.flag(Key::Wait, self.wait.as_ref());
     }
 }
 

@@ -26,17 +26,19 @@ pub(crate) enum StopReason {
     Deadline,
     /// The wrapper was stopped, and the lease is no longer valid on its return.
     ResumedTooLate,
+    /// Somebody asked for the lock back. Not a loss: how the command ends is its own doing.
+    Revoked,
     /// The minder died, so nothing protected the command any more.
     MinderDied,
 }
 
-/// A request to stop the command: TERM now, KILL at an instant.
+/// A request to stop the command: TERM now, KILL at an instant if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stop {
     /// Why.
     pub(crate) reason: StopReason,
-    /// When what is left of the group is killed.
-    pub(crate) kill_at: Deadline,
+    /// When what is left of the group is killed; nothing: it may take its time.
+    pub(crate) kill_at: Option<Deadline>,
 }
 
 /// How it all ended. Nothing of the command's group runs any more, except what

@@ -38,7 +38,7 @@ use super::terminal::Terminal;
 pub(crate) struct Controls<'a> {
     /// When the group must be dead, moved on by each renewal; passed on to the minder.
     pub(crate) kill_at: watch::Receiver<Option<Deadline>>,
-    /// Set once, when the command has to stop.
+    /// Set when the command has to stop; once more when that becomes more urgent.
     pub(crate) stop: watch::Receiver<Option<Stop>>,
     /// Asked when this process comes back from a stop: is the lease still valid?
     pub(crate) still_valid: &'a dyn Fn() -> bool,
@@ -214,16 +214,22 @@ impl Supervisor<'_> {
 
     fn stop_if_asked(&mut self) {
         let Some(stop) = *self.controls.stop.borrow_and_update() else { return };
-        self.stopped_by_us.get_or_insert(stop.reason);
+        // What was asked for is no fault: the exit code stays the command's own.
+        if stop.reason != StopReason::Revoked {
+            self.stopped_by_us.get_or_insert(stop.reason);
+        }
         self.begin_stop(stop.kill_at);
     }
 
     /// TERM now, KILL at `kill_at` or at an earlier instant that was set before.
-    fn begin_stop(&mut self, kill_at: Deadline) {
+    fn begin_stop(&mut self, kill_at: Option<Deadline>) {
         if self.killed {
             return;
         }
-        self.kill_at = Some(self.kill_at.map_or(kill_at, |set| set.earliest(kill_at)));
+        self.kill_at = match (self.kill_at, kill_at) {
+            (Some(set), Some(kill_at)) => Some(set.earliest(kill_at)),
+            (set, kill_at) => set.or(kill_at),
+        };
         self.signal(Signal::TERM);
         if self.suspended {
             // A stopped process acts on TERM only when it runs; until `kill_at` it still may.
@@ -290,7 +296,7 @@ impl Supervisor<'_> {
             if self.kill_at.is_none() && !self.killed {
                 (self.controls.notice)(Notice::LeftBehind(living));
                 let grace = self.controls.left_behind_grace;
-                self.begin_stop(Deadline::after(Clock::Monotonic, grace));
+                self.begin_stop(Some(Deadline::after(Clock::Monotonic, grace)));
             }
         }
     }

@@ -4,7 +4,7 @@
 
 use std::time::SystemTime;
 
-use fencelock::{Binding, Client, Guard, Names, Renew};
+use fencelock::{Binding, Client, Guard, Names};
 
 use crate::args::Acquire;
 use crate::context::{self, Context};
@@ -37,7 +37,7 @@ async fn acquire(
     let store = client.store_display();
     // The lease outlives this process, which renews nothing.
     let recipe = client.mutexes(names).ttl(context.ttl());
-    let mut mutex = recipe.bind(Binding::Unbound).renewal(Renew::Manual);
+    let mut mutex = recipe.bind(Binding::Unbound).unattended();
     for pair in &context.settings.meta {
         let (key, value) = &pair.value;
         mutex = mutex.metadata(key, value);
@@ -106,6 +106,7 @@ impl Output {
                 validity_ms: Some(self.validity_ms),
                 holder: Some(holder.clone()),
                 meta: self.meta.iter().cloned().collect(),
+                unattended: true,
                 ..Record::new(name, self.dialect)
             };
             record.to_line()

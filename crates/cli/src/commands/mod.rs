@@ -5,6 +5,7 @@ mod ls;
 mod pages;
 mod release;
 mod renew;
+mod revoke;
 mod show;
 mod token;
 
@@ -23,6 +24,7 @@ pub(crate) fn execute(command: Command) -> Result<u8, Failure> {
         Command::Release(release) => release::execute(&release),
         Command::Show(show) => show::execute(&show),
         Command::Ls(ls) => ls::execute(&ls),
+        Command::Revoke(revoke) => revoke::execute(&revoke),
         Command::Completions(completions) => pages::completions(&completions),
         Command::Man(man) => pages::manual(&man),
     }

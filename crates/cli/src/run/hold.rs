@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::error::Error as _;
+use std::future::Future;
 use std::process::Command;
 use std::time::Duration;
 
@@ -86,13 +87,17 @@ impl Holding<'_> {
     async fn hold(&self, minder: &mut Minder, signals: &Signals) -> Result<u8, Failure> {
         let mut mutex =
             self.client.mutexes(self.names).ttl(self.timing.ttl).bind(binding::of(minder));
+        mutex = mutex.min_hold(self.timing.min_hold);
+        if let Some(max_hold) = self.timing.max_hold {
+            mutex = mutex.max_hold(max_hold);
+        }
         for pair in &self.context.settings.meta {
             let (key, value) = &pair.value;
             mutex = mutex.metadata(key, value);
         }
         let guard = waiting::acquire(self.context, mutex, self.names, &self.store, signals).await?;
         if let Err(failure) = self.may_start(&guard, signals).await {
-            self.release(guard).await;
+            self.release_now(guard).await;
             return Err(failure);
         }
         self.tell_grant(&guard);
@@ -146,7 +151,7 @@ impl Holding<'_> {
         let child = match spawn(self.command(&guard), minder, first) {
             Ok(child) => child,
             Err(error) => {
-                self.release(guard).await;
+                self.release_now(guard).await;
                 return Err(not_started(&error));
             }
         };
@@ -158,6 +163,7 @@ impl Holding<'_> {
             clock,
             timing: self.timing,
             on_lost,
+            kill: self.context.settings.kill,
             console,
             what: &what,
             store: &self.store,
@@ -229,7 +235,7 @@ impl Holding<'_> {
             let record = Record {
                 token_hash: Some(Some(guard.token_hash())),
                 fencing_token,
-                ttl_ms: Some(millis(self.timing.ttl)),
+                ttl_ms: Some(millis(self.timing.lease())),
                 validity_ms: Some(millis(guard.validity_left())),
                 holder: Some(HolderRecord {
                     host: Some(host.clone()),
@@ -244,13 +250,35 @@ impl Holding<'_> {
         }
     }
 
+    /// Gives the lock back, or leaves it to the rest of `--min-hold`.
     async fn release(&self, guard: Guard) -> Released {
-        let released = tokio::time::timeout(CLOSE_WITHIN, guard.release()).await;
-        let released = released.unwrap_or(Released::Unknown);
-        self.silent.set(released == Released::Unknown);
+        let now = self.client.clock().now();
+        let rest = guard.kept_until().map(|until| until.saturating_since(now)).unwrap_or_default();
+        let released = self.answered(guard.release()).await;
+        self.context.console.detail(|| {
+            let (what, store) = (waiting::shown(self.names), &self.store);
+            if rest.is_zero() || released != Released::Held {
+                format!("gave {what} back: {released:?} [{store}]")
+            } else {
+                let rest = crate::span::show(rest);
+                format!("left {what} held for {rest} more, not renewed (--min-hold) [{store}]")
+            }
+        });
+        released
+    }
+
+    /// Gives a lock back under which nothing was done.
+    async fn release_now(&self, guard: Guard) {
+        let released = self.answered(guard.release_now()).await;
         self.context.console.detail(|| {
             format!("gave {} back: {released:?} [{}]", waiting::shown(self.names), self.store)
         });
+    }
+
+    async fn answered(&self, release: impl Future<Output = Released>) -> Released {
+        let released = tokio::time::timeout(CLOSE_WITHIN, release).await;
+        let released = released.unwrap_or(Released::Unknown);
+        self.silent.set(released == Released::Unknown);
         released
     }
 
@@ -277,7 +305,7 @@ impl Holding<'_> {
                 self.context.console.notice(&format!(
                     "whether {what} was given back is unknown: {store} did not answer; it is free after \
                      its ttl, {}",
-                    crate::span::show(self.timing.ttl)
+                    crate::span::show(self.timing.lease().max(self.timing.min_hold))
                 ));
                 return Ok(own);
             }

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Renewals move all of them on. A ttl that leaves no room for grace and margin is refused: the
-//! command would be told to stop before the first renewal could save it.
+//! command would be told to stop before the first renewal could save it. A `--max-hold` is such an end
+//! of validity, too.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use fencelock::Moment;
 
 use crate::context::TTL_DEFAULT;
 use crate::failure::Failure;
-use crate::settings::{Origin, Settings};
+use crate::settings::{Origin, Settings, Sourced};
 use crate::span;
 
 /// How long everything takes.
@@ -27,13 +28,17 @@ pub(super) struct Timing {
     /// Between KILL and the end of validity: for the signal to be delivered and the processes to be
     /// torn down.
     pub(super) kill_margin: Duration,
+    /// How long the lock stays held at least.
+    pub(super) min_hold: Duration,
+    /// How long it is held at most.
+    pub(super) max_hold: Option<Duration>,
 }
 
 impl Timing {
     /// Reads the settings.
     ///
     /// # Errors
-    /// The ttl is too short for `run`, or leaves no room for the grace.
+    /// The ttl or the longest hold is too short for `run`, or leaves no room for the grace.
     pub(super) fn of(settings: &Settings) -> Result<Self, Failure> {
         let ttl = settings.ttl.as_ref().map_or(TTL_DEFAULT, |ttl| ttl.value);
         if let Some(setting) = settings.ttl.as_ref().filter(|ttl| ttl.value < TTL_MIN) {
@@ -43,28 +48,32 @@ impl Timing {
                 span::show(ttl)
             )));
         }
-        let kill_margin = KILL_MARGIN_MIN.max(ttl / KILL_MARGIN_SHARE);
-        let Some(explicit) = &settings.grace else {
-            return Ok(Self { ttl, grace: GRACE_MAX.min(ttl / 4), kill_margin });
+        let (min_hold, max_hold) = holds(settings)?;
+        // The command has at most this before it has to be dead, be it by the one or the other.
+        let span = ttl.min(max_hold.unwrap_or(ttl));
+        let kill_margin = KILL_MARGIN_MIN.max(span / KILL_MARGIN_SHARE);
+        let grace = match &settings.grace {
+            None => GRACE_MAX.min(span / 4),
+            Some(explicit) if explicit.value.saturating_add(kill_margin) > span / 2 => {
+                let bounds = if span < ttl { &settings.max_hold } else { &settings.ttl };
+                let longer = if span < ttl { "max-hold" } else { "ttl" };
+                let most = (span / 2).saturating_sub(kill_margin);
+                let failure = explicit.origin.fail(&format!(
+                    "of {} is too long for a {longer} of {}: at most {}, or a longer --{longer}",
+                    span::show(explicit.value),
+                    span::show(span),
+                    span::show(most)
+                ));
+                return Err(blame_flag(failure, bounds.as_ref()));
+            }
+            Some(explicit) => explicit.value,
         };
-        let grace = explicit.value;
-        if grace.saturating_add(kill_margin) > ttl / 2 {
-            let most = (ttl / 2).saturating_sub(kill_margin);
-            let sentence = format!(
-                "of {} is too long for a ttl of {}: at most {}, or a longer --ttl",
-                span::show(grace),
-                span::show(ttl),
-                span::show(most)
-            );
-            let failure = explicit.origin.fail(&sentence);
-            let ttl_is_flag = settings.ttl.as_ref().map(|ttl| &ttl.origin);
-            return Err(match ttl_is_flag {
-                // Either of the two can be what was mistyped just now.
-                Some(Origin::Flag(_)) => failure.with_code(crate::exit::Exit::Usage),
-                _ => failure,
-            });
-        }
-        Ok(Self { ttl, grace, kill_margin })
+        Ok(Self { ttl, grace, kill_margin, min_hold, max_hold })
+    }
+
+    /// How long the lease lasts at most when nobody renews it.
+    pub(super) fn lease(&self) -> Duration {
+        self.ttl.min(self.max_hold.unwrap_or(self.ttl))
     }
 
     /// When the command must be dead.
@@ -75,6 +84,36 @@ impl Timing {
     /// When the command is told to stop, if no renewal comes before.
     pub(super) fn term_at(&self, deadline: Moment) -> Moment {
         self.kill_at(deadline).saturating_sub(self.grace)
+    }
+}
+
+/// How long the lock is held at least and at most.
+fn holds(settings: &Settings) -> Result<(Duration, Option<Duration>), Failure> {
+    let min_hold = settings.min_hold.as_ref().map_or(Duration::ZERO, |min_hold| min_hold.value);
+    let Some(most) = &settings.max_hold else { return Ok((min_hold, None)) };
+    if most.value < TTL_MIN {
+        return Err(most.origin.fail(&format!(
+            "is at least {}, not {}: a command could not be stopped in time",
+            span::show(TTL_MIN),
+            span::show(most.value)
+        )));
+    }
+    if most.value < min_hold {
+        let failure = most.origin.fail(&format!(
+            "of {} is shorter than the --min-hold of {}",
+            span::show(most.value),
+            span::show(min_hold)
+        ));
+        return Err(blame_flag(failure, settings.min_hold.as_ref()));
+    }
+    Ok((min_hold, Some(most.value)))
+}
+
+/// Two settings do not fit: either can be what was mistyped just now.
+fn blame_flag(failure: Failure, other: Option<&Sourced<Duration>>) -> Failure {
+    match other.map(|other| &other.origin) {
+        Some(Origin::Flag(_)) => failure.with_code(crate::exit::Exit::Usage),
+        _ => failure,
     }
 }
 
@@ -118,6 +157,30 @@ mod tests {
         assert_eq!(failure.code(), 64);
         assert!(timing("99ms", None).is_err());
         assert!(timing("100ms", Some("0s")).is_ok());
+    }
+
+    fn holding(settings: &[(Key, &str)]) -> Result<Timing, Failure> {
+        let mut layer = Layer::default();
+        for (key, text) in settings {
+            layer.flag(*key, Some(&(*text).to_owned()));
+        }
+        Timing::of(&Settings::of_flags(layer)?)
+    }
+
+    #[test]
+    fn a_longest_hold_leaves_room_for_the_command_to_die_in() {
+        let timing = holding(&[(Key::MaxHold, "2s")]).expect("it fits");
+        assert_eq!(timing.grace, Duration::from_millis(500));
+        assert_eq!(timing.kill_margin, Duration::from_millis(40));
+        assert_eq!(timing.lease(), Duration::from_secs(2));
+        let long = holding(&[(Key::MaxHold, "2h")]).expect("it fits");
+        assert_eq!((long.grace, long.lease()), (Duration::from_secs(2), Duration::from_secs(30)));
+        let failure = holding(&[(Key::MaxHold, "2s"), (Key::Grace, "961ms")]).expect_err("long");
+        assert!(failure.message().is_some_and(|text| text.contains("--max-hold")), "{failure}");
+        assert!(holding(&[(Key::MaxHold, "2s"), (Key::Grace, "960ms")]).is_ok());
+        assert!(holding(&[(Key::MaxHold, "99ms")]).is_err());
+        assert!(holding(&[(Key::MaxHold, "1s"), (Key::MinHold, "1001ms")]).is_err());
+        assert!(holding(&[(Key::MaxHold, "1s"), (Key::MinHold, "1s")]).is_ok());
     }
 
     #[test]

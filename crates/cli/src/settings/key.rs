@@ -23,6 +23,12 @@ pub(crate) enum Key {
     OnLost,
     /// Between TERM and KILL.
     Grace,
+    /// How long the lock stays held at least.
+    MinHold,
+    /// How long the lock is held at most.
+    MaxHold,
+    /// After a revoke, KILL follows the grace.
+    Kill,
     /// What the holder says of itself.
     Meta,
     /// The command gets the token.
@@ -37,7 +43,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// All of them.
-    pub(crate) const ALL: [Key; 15] = [
+    pub(crate) const ALL: [Key; 18] = [
         Key::Store,
         Key::StorePasswordFile,
         Key::Dialect,
@@ -48,6 +54,9 @@ impl Key {
         Key::ConflictExitCode,
         Key::OnLost,
         Key::Grace,
+        Key::MinHold,
+        Key::MaxHold,
+        Key::Kill,
         Key::Meta,
         Key::ExportToken,
         Key::Json,
@@ -68,6 +77,9 @@ impl Key {
             Key::ConflictExitCode => "conflict-exit-code",
             Key::OnLost => "on-lost",
             Key::Grace => "grace",
+            Key::MinHold => "min-hold",
+            Key::MaxHold => "max-hold",
+            Key::Kill => "kill",
             Key::Meta => "meta",
             Key::ExportToken => "export-token",
             Key::Json => "json",

@@ -42,6 +42,12 @@ pub(crate) struct Settings {
     pub(crate) on_lost: OnLost,
     /// Between TERM and KILL.
     pub(crate) grace: Option<Sourced<Duration>>,
+    /// How long the lock stays held at least.
+    pub(crate) min_hold: Option<Sourced<Duration>>,
+    /// How long the lock is held at most.
+    pub(crate) max_hold: Option<Sourced<Duration>>,
+    /// After a revoke, KILL follows the grace.
+    pub(crate) kill: bool,
     /// What the holder says of itself.
     pub(crate) meta: Vec<Sourced<(String, String)>>,
     /// The command gets the token.
@@ -89,6 +95,9 @@ impl Settings {
             on_lost: last(layers, Key::OnLost, value::on_lost)?
                 .map_or(OnLost::Term, |on_lost| on_lost.value),
             grace: last(layers, Key::Grace, span::parse)?,
+            min_hold: last(layers, Key::MinHold, value::min_hold)?,
+            max_hold: last(layers, Key::MaxHold, span::parse)?,
+            kill: switch(layers, Key::Kill)?,
             meta: meta(layers)?,
             export_token: switch(layers, Key::ExportToken)?,
             json: switch(layers, Key::Json)?,

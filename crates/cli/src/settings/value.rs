@@ -117,6 +117,15 @@ pub(super) fn ttl(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Nothing can be left behind for longer than a lease can last.
+pub(super) fn min_hold(text: &str) -> Result<Duration, String> {
+    let span = span::parse(text)?;
+    if span > fencelock::Ttl::MAX.as_duration() {
+        return Err(format!("is at most 24h, not {}", text.escape_debug()));
+    }
+    Ok(span)
+}
+
 /// One `KEY=VALUE`.
 pub(super) fn meta(text: &str) -> Result<(String, String), String> {
     let shown = text.escape_debug();
@@ -185,6 +194,13 @@ mod tests {
         for text in ["", "a", "=b", "!pid=1", "a=\n"] {
             assert!(meta(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn the_least_hold_has_a_limit() {
+        assert_eq!(min_hold("24h"), Ok(Duration::from_secs(86_400)));
+        assert_eq!(min_hold("0s"), Ok(Duration::ZERO));
+        assert!(min_hold("86400001ms").is_err());
     }
 
     #[test]

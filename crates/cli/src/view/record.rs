@@ -35,6 +35,10 @@ pub(crate) struct Record {
     pub(crate) meta: BTreeMap<String, String>,
     /// How many wait in the store's queue.
     pub(crate) queue: u64,
+    /// Somebody asked for the lock back.
+    pub(crate) revoked: bool,
+    /// Nobody renews the lease.
+    pub(crate) unattended: bool,
     /// The wire format.
     pub(crate) dialect: String,
 }
@@ -78,6 +82,9 @@ impl Record {
                 since: holder.since.map(rfc3339),
             }),
             meta: holder.metadata.clone(),
+            queue: u64::from(holder.waiting),
+            revoked: holder.revoked,
+            unattended: holder.unattended,
             ..Self::new(name, dialect)
         }
     }
@@ -141,7 +148,7 @@ mod tests {
             "{\"name\":\"job\",\"token_hash\":\"ab\",\"fencing_token\":null,\"ttl_ms\":null,\
              \"validity_ms\":null,\"holder\":{\"host\":\"h\\u009b\",\"pid\":null,\"label\":null,\
              \"since\":\"2023-11-14T22:13:20.500Z\"},\"meta\":{},\"queue\":0,\
-             \"dialect\":\"native\"}\n"
+             \"revoked\":false,\"unattended\":false,\"dialect\":\"native\"}\n"
         );
     }
 

@@ -13,7 +13,14 @@ pub(crate) fn show(name: &LockName, holder: &HolderView, dialect: &str, store: &
         let age = since.elapsed().map(|age| format!(" ({} ago)", span::show(age)));
         lines.push(("since", format!("{}{}", rfc3339(since), age.unwrap_or_default())));
     }
-    lines.push(("lease left", left(holder)));
+    let renewed = if holder.unattended { ", not renewed" } else { "" };
+    lines.push(("lease left", format!("{}{renewed}", left(holder))));
+    if holder.revoked {
+        lines.push(("revoked", "its holder is asked to give it back".to_owned()));
+    }
+    if holder.waiting > 0 {
+        lines.push(("waiting", holder.waiting.to_string()));
+    }
     if let Some(token) = holder.fencing_token {
         lines.push(("fencing token", token.as_u64().to_string()));
     }
@@ -35,7 +42,7 @@ pub(crate) fn list(locks: &[(LockName, HolderView)]) -> String {
         .map(|(name, holder)| {
             let fencing =
                 holder.fencing_token.map_or("-".to_owned(), |token| token.as_u64().to_string());
-            [name.to_string(), left(holder), fencing, who(holder)]
+            [name.to_string(), left(holder), fencing, format!("{}{}", who(holder), notes(holder))]
         })
         .collect();
     let mut widths = [0; 4];
@@ -71,6 +78,15 @@ pub(crate) fn who(holder: &HolderView) -> String {
     }
 }
 
+/// What is special about a hold, behind everything else.
+fn notes(holder: &HolderView) -> String {
+    let waiting = (holder.waiting > 0).then(|| format!("{} waiting", holder.waiting));
+    let revoked = holder.revoked.then(|| "revoked".to_owned());
+    let unattended = holder.unattended.then(|| "not renewed".to_owned());
+    let notes: Vec<String> = [unattended, revoked, waiting].into_iter().flatten().collect();
+    if notes.is_empty() { String::new() } else { format!("  [{}]", notes.join(", ")) }
+}
+
 fn left(holder: &HolderView) -> String {
     holder.remaining.map_or("never ends".to_owned(), span::show)
 }
@@ -91,5 +107,20 @@ mod tests {
             "{text}"
         );
         assert_eq!(text.lines().count(), 6, "{text}");
+    }
+
+    #[test]
+    fn what_is_special_about_a_hold_is_shown() {
+        let name = LockName::new("job").expect("a name");
+        let mut holder = HolderView::default();
+        let plain = list(&[(name.clone(), holder.clone())]);
+        assert!(!plain.contains('['), "{plain}");
+        (holder.waiting, holder.revoked, holder.unattended) = (3, true, true);
+        let line = list(&[(name.clone(), holder.clone())]);
+        assert!(line.ends_with("  [not renewed, revoked, 3 waiting]\n"), "{line}");
+        let text = show(&name, &holder, "native", "memory:");
+        for part in ["never ends, not renewed\n", "revoked   ", "waiting        3\n"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 }

@@ -1,0 +1,122 @@
+//! `revoke`: asks the holder of a lock to give it back.
+
+use fencelock::{Client, HolderView, Inspection, LockName, Names, Revoked};
+
+use crate::args::Revoke;
+use crate::context::{self, Context};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::names;
+use crate::settings::{Dialect, Key};
+use crate::span;
+use crate::view::{self, Record};
+
+pub(super) fn execute(arguments: &Revoke) -> Result<u8, Failure> {
+    let context = Context::load(arguments)?;
+    let names =
+        names::parse_all(std::slice::from_ref(&arguments.name), arguments.names.spelling())?;
+    let client = context.store.open()?;
+    context::block_on(async {
+        let end = revoke(&context, &client, &names).await;
+        context::close(client).await;
+        end
+    })
+}
+
+async fn revoke(context: &Context, client: &Client, names: &Names) -> Result<u8, Failure> {
+    let name = names.first();
+    let store = client.store_display();
+    // A setting that says not to wait for a grant is no wish to wait for no time here.
+    let wait = context.settings.wait.as_ref().filter(|wait| wait.origin.key() != Key::NoWait);
+    let answer = match wait {
+        None => client.revoke(name.clone()).await,
+        Some(wait) => client.revoke_within(name.clone(), wait.value).await,
+    };
+    match answer.map_err(|error| context.failure(&error))? {
+        Revoked::Requested(holder) => {
+            print(context, client, name, Some(&holder))?;
+            let who = view::who(&holder);
+            match wait {
+                None => {
+                    say(context, &format!("asked {who} for lock `{name}` [{store}]"))?;
+                    Ok(0)
+                }
+                Some(wait) => Err(Failure::new(
+                    Exit::Busy,
+                    format!(
+                        "lock `{name}` in {store} is still held by {who} {} after it was asked back; \
+                         the request stands: wait longer with --wait, or look with `fencelock show \
+                         {name}`",
+                        span::show(wait.value)
+                    ),
+                )),
+            }
+        }
+        Revoked::Released => {
+            print(context, client, name, None)?;
+            say(context, &format!("lock `{name}` was given back [{store}]"))?;
+            Ok(0)
+        }
+        Revoked::WasFree => {
+            refuse_other_dialects(context, name).await?;
+            print(context, client, name, None)?;
+            say(context, &format!("lock `{name}` is free: there is nobody to ask [{store}]"))?;
+            Ok(0)
+        }
+        Revoked::Unattended(holder) => Err(unattended(name, &holder, &store)),
+        _ => Err(Failure::internal("the library gave an answer that this program does not know")),
+    }
+}
+
+fn unattended(name: &LockName, holder: &HolderView, store: &str) -> Failure {
+    let left = holder.remaining.map_or("which never ends".to_owned(), |left| {
+        format!("which ends by itself in {}", span::show(left))
+    });
+    Failure::usage(format!(
+        "lock `{name}` in {store} can't be asked back: nobody renews it, so nobody would hear it, \
+         {left}; `fencelock release {name}` gives it back, with its token or --force"
+    ))
+}
+
+/// A name in two dialects is two locks, and whoever holds the other one can't be asked either.
+async fn refuse_other_dialects(context: &Context, name: &LockName) -> Result<(), Failure> {
+    for dialect in context.store.dialects() {
+        if dialect == Dialect::Native {
+            continue;
+        }
+        let client = context.store.open_in(dialect)?;
+        let seen = client.inspect(name.clone()).await;
+        let store = client.store_display();
+        context::close(client).await;
+        if let Inspection::Held(_) = seen.map_err(|error| context.failure(&error))? {
+            return Err(Failure::usage(format!(
+                "lock `{name}` in {store} is held in the {} dialect, whose holders can't be asked \
+                 back",
+                dialect.name()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The lock as an object: with whoever still holds it.
+fn print(
+    context: &Context,
+    client: &Client,
+    name: &LockName,
+    holder: Option<&HolderView>,
+) -> Result<(), Failure> {
+    if !context.settings.json {
+        return Ok(());
+    }
+    let dialect = client.capabilities().dialect;
+    let record = match holder {
+        Some(holder) => Record::held(name, holder, dialect),
+        None => Record::new(name, dialect),
+    };
+    view::print(&record.to_line())
+}
+
+fn say(context: &Context, sentence: &str) -> Result<(), Failure> {
+    if context.settings.json { Ok(()) } else { view::print(&format!("{sentence}\n")) }
+}
