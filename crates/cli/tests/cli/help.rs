@@ -26,7 +26,7 @@ fn help_and_version_exit_0_on_standard_output() {
 #[test]
 fn each_command_has_examples_and_the_table_of_exit_codes() {
     let bench = Bench::new();
-    for command in ["run", "acquire", "renew", "release", "show", "ls"] {
+    for command in ["run", "acquire", "renew", "release", "show", "ls", "revoke"] {
         let help = bench.run([command, "--help"]).stdout;
         assert!(help.contains("Examples:\n"), "{command}: {help}");
         assert!(help.contains(&format!("fencelock {command} ")), "{command}: {help}");
@@ -55,6 +55,9 @@ fn each_variable_and_option_is_in_the_help() {
         "conflict-exit-code",
         "on-lost",
         "grace",
+        "min-hold",
+        "max-hold",
+        "kill",
         "meta",
         "export-token",
         "json",
@@ -89,9 +92,18 @@ fn the_manual_is_a_page_for_each_command() {
     assert_eq!((all.code, all.stderr.as_str()), (0, ""));
     let ended = bench.run(["man", "--dir", "pages/man1"]);
     assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.as_str()), (0, "", ""));
-    for page in
-        ["", "-run", "-acquire", "-renew", "-release", "-show", "-ls", "-completions", "-man"]
-    {
+    for page in [
+        "",
+        "-run",
+        "-acquire",
+        "-renew",
+        "-release",
+        "-show",
+        "-ls",
+        "-revoke",
+        "-completions",
+        "-man",
+    ] {
         let text = bench.read(&format!("pages/man1/fencelock{page}.1"));
         assert!(text.contains(".TH FENCELOCK"), "{page}: {text}");
         assert!(all.stdout.contains(text.lines().last().unwrap()), "{page}");

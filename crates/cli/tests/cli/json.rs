@@ -16,6 +16,8 @@ fn assert_fields(object: &Value, token: &str) {
         "holder",
         "meta",
         "queue",
+        "revoked",
+        "unattended",
         "dialect",
     ];
     expected.sort_unstable();
