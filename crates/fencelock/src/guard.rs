@@ -11,6 +11,7 @@ use crate::{
     holder,
     leave::leave,
     line::Turn,
+    listening,
     plan::checked_ttl,
     release,
     shared::Tenure,
@@ -345,7 +346,7 @@ impl Guard {
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
     /// ```
     pub async fn revoked(&self) {
-        self.cell.revoked().await;
+        listening::revoked(&self.context, &self.cell).await;
     }
 
     pub(crate) fn held(&self) -> Held {

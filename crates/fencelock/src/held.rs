@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use fencelock_core::{FencingToken, LeaseState, LossReason, Moment, Names};
 
-use crate::{cell::LeaseCell, context::Context, shared::Tenure};
+use crate::{cell::LeaseCell, context::Context, listening, shared::Tenure};
 
 /// A lock that is held for the time of a [`run`](crate::Mutex::run): what of it the work may see.
 /// Clones see the same; none of them keeps the lock.
@@ -84,7 +84,7 @@ impl Held {
     /// # Cancel safety
     /// Safe.
     pub async fn revoked(&self) {
-        self.cell.revoked().await;
+        listening::revoked(&self.context, &self.cell).await;
     }
 
     /// Waits until the lock is lost; for ever, when it is released instead.

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use fencelock_core::{HandOff, ListenerId, Moment, Token, Wakeup};
+use fencelock_core::{HandOff, ListenerId, Moment, Renewed, Token, Ttl, Wakeup};
 use fencelock_store::{Clock, StoreErrorKind, Subscription, WakeupSink, rt};
 
 use crate::{cell::LeaseCell, context::Context};
@@ -171,6 +171,40 @@ impl Ear {
         let token = cell.fixed.token;
         self.routes().insert(token, Route::Holder(Arc::downgrade(cell)));
         Routed { ear: Arc::clone(self), token, waits: false }
+    }
+}
+
+/// Waits until a lease is asked back; for ever, when nobody does.
+///
+/// Whoever waits for that wants to know it at once, so the store is asked to tell: in a task of its
+/// own, since this one may be dropped at any time. Without it the next renewal brings the news.
+pub(crate) async fn revoked(context: &Arc<Context>, cell: &Arc<LeaseCell>) {
+    if !cell.shared.is_revoked() && cell.route.get().is_none() && cell.terms.begin_to_listen() {
+        rt::try_spawn(listen_for(Arc::clone(context), Arc::clone(cell)));
+    }
+    cell.revoked().await;
+}
+
+/// Has the store tell this runtime of a lease that was granted before anybody listened.
+async fn listen_for(context: Arc<Context>, cell: Arc<LeaseCell>) {
+    let by = context.call_limit(cell.deadline());
+    let Some(ear) = context.ears.open(&context, by).await else { return };
+    let mut request = cell.renew_request();
+    request.listener = ear.listener();
+    // A renewal never shortens, and this one is not meant to prolong.
+    request.ttl = Ttl::MIN;
+    if request.listener.is_none() || cell.route.set(ear.attend(&cell)).is_err() {
+        return;
+    }
+    let by = context.call_limit(cell.deadline());
+    if !cell.renewal_sent(request.ttl, by) {
+        return;
+    }
+    let batch = [request];
+    let asked = context.ask(context.store.renew(&batch, by)).await;
+    let answer = asked.result.ok().and_then(|reply| reply.answer.into_iter().next());
+    if let Some(Renewed::Extended { waiting, revoked, .. }) = answer {
+        cell.learn(waiting, revoked);
     }
 }
 

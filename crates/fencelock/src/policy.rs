@@ -42,6 +42,8 @@ pub(crate) struct Terms {
     reported: AtomicU64,
     /// A renewal was due and not sent, for want of progress.
     stalled: AtomicBool,
+    /// Somebody waits for it to be asked back, and the store was asked to tell.
+    listens: AtomicBool,
     /// It is kept for its least time, as the policy says.
     kept: AtomicBool,
 }
@@ -61,6 +63,7 @@ impl Terms {
             unattended: policy.unattended,
             reported: AtomicU64::new(answered.as_nanos()),
             stalled: AtomicBool::new(false),
+            listens: AtomicBool::new(false),
             kept: AtomicBool::new(true),
         }
     }
@@ -92,6 +95,11 @@ impl Terms {
             self.stalled.store(false, Ordering::SeqCst);
         }
         stalled
+    }
+
+    /// True for the one who asks the store to tell this process of the lease.
+    pub(crate) fn begin_to_listen(&self) -> bool {
+        !self.listens.swap(true, Ordering::Relaxed)
     }
 
     /// Whether the store is told that nobody renews the lease.

@@ -5,7 +5,8 @@
 use std::time::{Duration, Instant};
 
 use fencelock::{
-    Attempt, Client, ErrorKind, Guard, Inspection, LeaseState, LossReason, Released, Renew, Wait,
+    Attempt, Client, ErrorKind, Guard, Inspection, LeaseState, LossReason, Released, Renew,
+    Revoked, Wait,
 };
 use fencelock_testkit::{Proxy, RedisServer};
 
@@ -310,5 +311,72 @@ async fn a_late_holder_does_not_free_the_next_ones_lock_on_every_store() {
         assert_ne!(late.release().await, Released::Held, "{what}");
         assert!(next.is_valid());
         assert_eq!(next.release().await, Released::Held, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_lock_is_held_at_least_and_at_most_on_every_store() {
+    let stores = Stores::new();
+    for client in &stores.clients {
+        let what = client.store_display();
+        for ttl in [millis(300), millis(60_000)] {
+            let guard = client.mutex("job").ttl(ttl).min_hold(millis(1_000)).lock().await.unwrap();
+            let started = Instant::now();
+            assert_eq!(guard.release().await, Released::Held, "{what}");
+            assert!(!is_free(client, "job").await, "{what}");
+            until_free(client, "job", PATIENCE).await;
+            assert!(started.elapsed() >= millis(980), "{what}: {:?}", started.elapsed());
+        }
+        let held = client.mutex("job").ttl(millis(300)).max_hold(millis(1_000));
+        let started = Instant::now();
+        let guard = held.lock().await.unwrap();
+        assert_eq!(within(guard.lost()).await, LossReason::MaxHold, "{what}");
+        assert!(started.elapsed() >= millis(1_000), "{what}: {:?}", started.elapsed());
+        until_free(client, "job", PATIENCE).await;
+        let held = client.mutex("job").ttl(millis(300)).progress_within(millis(200));
+        let guard = held.lock().await.unwrap();
+        assert_eq!(within(guard.lost()).await, LossReason::NoProgress, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_holder_is_asked_back_on_every_store_that_can() {
+    let stores = Stores::new();
+    for client in &stores.clients {
+        let what = client.store_display();
+        let guard = take(client, "job", millis(60_000)).await;
+        if client.capabilities().dialect == "plain" {
+            let error = client.revoke("job").await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{what}: {error}");
+            continue;
+        }
+        assert_eq!(client.revoke("other").await.unwrap(), Revoked::WasFree, "{what}");
+        let asked = client.revoke_within("job", PATIENCE);
+        let giving = async {
+            // By a message: the next renewal is twenty seconds away.
+            within(guard.revoked()).await;
+            assert!(guard.is_valid(), "{what}");
+            guard.release().await
+        };
+        let (asked, given) = tokio::join!(asked, giving);
+        assert_eq!((asked.unwrap(), given), (Revoked::Released, Released::Held), "{what}");
+
+        let guard = take(client, "job", millis(600)).await;
+        let answer = client.revoke("job").await.unwrap();
+        assert!(
+            matches!(&answer, Revoked::Requested(holder) if holder.revoked),
+            "{what}: {answer:?}"
+        );
+        // Nobody waits for it: the renewals tell.
+        let end = Instant::now() + PATIENCE;
+        while !guard.is_revoked() {
+            assert!(Instant::now() < end, "{what}");
+            tokio::time::sleep(millis(2)).await;
+        }
+        let ticket = guard.leak().await.unwrap();
+        let answer = client.revoke("job").await.unwrap();
+        assert!(matches!(answer, Revoked::Unattended(_)), "{what}: {answer:?}");
+        let lease = client.lease(ticket.names().clone(), ticket.token());
+        assert_eq!(lease.release().await.unwrap(), Released::Held, "{what}");
     }
 }

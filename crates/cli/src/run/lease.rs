@@ -10,6 +10,7 @@
 //! is told, once; it decides how it ends, and the lease goes on until it has.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use fencelock::{Clock, Guard, LossReason, Moment};
 use tokio::sync::watch;
@@ -43,6 +44,12 @@ impl Lease<'_> {
     pub(super) async fn follow(&self) {
         let mut deadline = self.guard.deadline();
         let (mut doubtful, mut asked) = (false, false);
+        // A command that is over soon is not worth a subscription.
+        let revoked = async {
+            tokio::time::sleep(LISTEN_AFTER).await;
+            self.guard.revoked().await;
+        };
+        tokio::pin!(revoked);
         loop {
             let term_at = self.timing.term_at(deadline);
             tokio::select! {
@@ -64,7 +71,7 @@ impl Lease<'_> {
                         self.cannot_be_kept(deadline);
                     }
                 }
-                () = self.guard.revoked(), if !asked => {
+                () = &mut revoked, if !asked => {
                     asked = true;
                     self.asked_back();
                 }
@@ -178,6 +185,9 @@ impl Lease<'_> {
         instant(&self.clock, moment)
     }
 }
+
+/// Short for a person, long beside the start of a command.
+const LISTEN_AFTER: Duration = Duration::from_millis(100);
 
 /// A moment of the library as the machinery of processes counts it.
 pub(super) fn instant(clock: &Clock, moment: Moment) -> Deadline {

@@ -37,7 +37,7 @@ fn a_revoked_command_gets_one_term_and_its_own_code_counts() {
         assert!(revoked.stdout.starts_with("asked process "), "{revoked:?}");
         let ended = finish(&mut run);
         assert_eq!(ended.code, 7, "{ended:?}");
-        ended.assert_one_line(&["lock `job`", "asked back", "TERM"]);
+        ended.assert_one_own_line(&["lock `job`", "asked back", "TERM"]);
         assert_eq!(bench.read("log"), "term\n");
         assert_eq!(bench.run(["show", "job"]).code, 1, "it was given back");
     }
@@ -90,7 +90,7 @@ fn with_kill_a_command_that_goes_on_is_killed_after_the_grace() {
         let ended = finish(&mut run);
         assert_eq!(ended.code, 137, "{ended:?}");
         assert_eq!(bench.read("log"), "term\n");
-        ended.assert_one_line(&["lock `job`", "asked back", "within 200ms"]);
+        ended.assert_one_own_line(&["lock `job`", "asked back", "within 200ms"]);
     }
 }
 

@@ -177,6 +177,14 @@ impl Ended {
         }
     }
 
+    /// The same, beside what the command itself wrote there.
+    #[track_caller]
+    pub(crate) fn assert_one_own_line(&self, parts: &[&str]) {
+        let own = self.stderr.lines().filter(|line| line.starts_with("fencelock: "));
+        let stderr = own.map(|line| format!("{line}\n")).collect();
+        Self { code: self.code, stdout: String::new(), stderr }.assert_one_line(parts);
+    }
+
     /// Standard output as JSON, an object a line.
     #[track_caller]
     pub(crate) fn objects(&self) -> Vec<Value> {

@@ -1,7 +1,9 @@
 //! Kind REVOKE: asking a holder to give a lock back, which never ends a lease.
 
+use std::sync::Arc;
+
 use fencelock::{
-    ErrorKind, Released, Revoked,
+    ErrorKind, Released, Renew, Revoked,
     store::{
         Fault, StoreErrorKind, Verb,
         core::{ForeignKind, Inspection},
@@ -64,6 +66,42 @@ async fn a_renewal_by_hand_and_scoped_work_hear_of_it_too() {
         .await;
     assert!(result.unwrap());
     assert!(!world.is_held("b"));
+}
+
+#[tokio::test]
+async fn whoever_waits_for_it_is_told_at_once_and_the_lease_is_not_prolonged() {
+    for renewal in [Renew::Auto, Renew::Manual] {
+        let world = World::new();
+        let guard = Arc::new(take(world.mutex("job").ttl(secs(9)).renewal(renewal)).await);
+        world.clock.advance(secs(1));
+        let (deadline, left) = (guard.deadline(), world.left("job"));
+        let held = Arc::clone(&guard);
+        let told = tokio::spawn(async move { held.revoked().await });
+        until("it has subscribed and said so", || {
+            world.faulty.calls(Verb::Listen) == 1 && world.faulty.calls(Verb::Renew) == 1
+        })
+        .await;
+        assert!(!told.is_finished());
+        assert_eq!((guard.deadline(), world.left("job")), (deadline, left));
+        // The clock stands still: no renewal can bring the news.
+        world.other().revoke("job").await.unwrap();
+        told.await.unwrap();
+        assert!(guard.is_revoked() && guard.is_valid());
+        assert_eq!(world.faulty.calls(Verb::Renew), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_can_not_be_listened_to_tells_with_the_renewals() {
+    let world = World::new();
+    world.faulty.plan(Verb::Listen, Fault::Fail(StoreErrorKind::Denied));
+    let guard = take(world.mutex("job").ttl(secs(9))).await;
+    assert!(now(guard.revoked()).is_none());
+    until("it has tried", || world.faulty.calls(Verb::Listen) == 1).await;
+    world.other().revoke("job").await.unwrap();
+    assert!(now(guard.revoked()).is_none());
+    world.clock.advance(secs(3));
+    guard.revoked().await;
 }
 
 #[tokio::test]
