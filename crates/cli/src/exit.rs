@@ -42,7 +42,10 @@ impl Exit {
 /// until somebody decides otherwise here.
 pub(crate) fn of_kind(kind: ErrorKind) -> Exit {
     match kind {
-        ErrorKind::WaitExpired | ErrorKind::AlreadyHeld | ErrorKind::ForeignValue => Exit::Busy,
+        ErrorKind::WaitExpired
+        | ErrorKind::AlreadyHeld
+        | ErrorKind::ForeignValue
+        | ErrorKind::QueueFull => Exit::Busy,
         ErrorKind::Lost => Exit::Lost,
         ErrorKind::Unavailable | ErrorKind::Full | ErrorKind::TooLate | ErrorKind::Unknown => {
             Exit::Unavailable

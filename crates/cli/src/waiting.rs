@@ -120,8 +120,11 @@ impl Waiting {
     /// Off a terminal the first holder is worth one line; on one the line follows the holder.
     fn busy(&self, busy: &BusyView) {
         let holder = view::who(&busy.holder);
+        let place = busy.position.map_or(String::new(), |position| {
+            format!(", place {} of {}", position.place, position.waiting)
+        });
         let line = format!(
-            "waiting for {}: held by {holder}{} [{}]",
+            "waiting for {}: held by {holder}{}{place} [{}]",
             self.what,
             since(busy.holder.since),
             self.store

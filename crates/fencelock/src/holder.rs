@@ -13,7 +13,7 @@ use fencelock_core::{FencingToken, ForeignKind, Holder, LockName};
 use fencelock_store::rt;
 use sha2::{Digest as _, Sha256};
 
-use crate::{error::rounded, metadata};
+use crate::{Position, error::rounded, metadata};
 
 /// What is known of a holder.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -106,10 +106,18 @@ impl fmt::Display for HolderView {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BusyView {
+    /// Our place in the store's line, where there is one.
+    pub position: Option<Position>,
     /// Which of the names.
     pub name: LockName,
     /// Who.
     pub holder: HolderView,
+}
+
+impl BusyView {
+    pub(crate) fn of(busy: &fencelock_core::Busy) -> Self {
+        Self { position: None, name: busy.name.clone(), holder: HolderView::of(&busy.holder) }
+    }
 }
 
 /// What a store says of one name.

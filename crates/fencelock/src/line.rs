@@ -178,6 +178,7 @@ impl Waiting {
         let state = locked(&self.line.0);
         let own = state.cell.upgrade();
         own.map(|cell| BusyView {
+            position: None,
             name: cell.fixed.names.first().clone(),
             holder: HolderView::of(&cell.as_holder()),
         })

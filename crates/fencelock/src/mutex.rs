@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt, future::Future, sync::Arc, time::Duration}
 use fencelock_core::{Binding, FencingToken, Names, RetryStrategy};
 
 use crate::{
-    BusyView, Client, Error, ErrorKind, Guard, Held, HolderView, Queued, attempt::Tried,
-    context::Context, plan::Plan, policy::Policy, run, waiting,
+    BusyView, Client, Error, ErrorKind, Guard, Held, Queued, attempt::Tried, context::Context,
+    plan::Plan, policy::Policy, run, waiting,
 };
 
 /// How long a caller is willing to wait.
@@ -307,14 +307,8 @@ impl Mutex {
         run::check_nesting(self.context(), plan.names())?;
         match waiting::try_once(self.context(), &plan).await? {
             Tried::Granted(guard) => Ok(Attempt::Granted(guard)),
-            Tried::Busy(busy) => Ok(Attempt::Busy(BusyView {
-                holder: HolderView::of(&busy.holder),
-                name: busy.name,
-            })),
-            Tried::Queued(queued, _) => Ok(Attempt::Busy(BusyView {
-                holder: HolderView::of(&queued.busy.holder),
-                name: queued.busy.name,
-            })),
+            Tried::Busy(busy) => Ok(Attempt::Busy(BusyView::of(&busy))),
+            Tried::Queued(queued, _) => Ok(Attempt::Busy(BusyView::of(&queued.busy))),
             Tried::Failed(error) | Tried::UsedUp(error) => Err(error),
         }
     }

@@ -239,7 +239,7 @@ impl Place {
             Tried::Queued(queued, at) => {
                 self.asked = at.map(|at| (at, sent));
                 self.failures = 0;
-                let view = watch.busy(&queued.busy);
+                let view = watch.queued(&queued);
                 see(turn, view);
                 self.queued(&queued, ear.is_some(), claim, live);
                 if ear.is_none() {

@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fencelock_core::{Busy, Moment};
+use fencelock_core::{Busy, Moment, Queued};
 
 use crate::{
-    BusyView, Error, ErrorKind, HolderView, Mutex, context::Context, error::rounded, plan::Plan,
+    BusyView, Error, ErrorKind, Mutex, Position, context::Context, error::rounded, plan::Plan,
 };
 
 /// A client that never reached its store gives up after this: its address is probably wrong.
@@ -47,11 +47,17 @@ impl<'a> Watch<'a> {
 
     /// Somebody else has the lock.
     pub(super) fn busy(&mut self, busy: &Busy) -> &BusyView {
-        self.see(BusyView { name: busy.name.clone(), holder: HolderView::of(&busy.holder) })
+        self.see(BusyView::of(busy))
+    }
+
+    /// The same, from a place in its line.
+    pub(super) fn queued(&mut self, queued: &Queued) -> &BusyView {
+        let position = Position { place: queued.position, waiting: queued.busy.holder.waiting };
+        self.see(BusyView { position: Some(position), ..BusyView::of(&queued.busy) })
     }
 
     pub(super) fn see(&mut self, view: BusyView) -> &BusyView {
-        let same = self.seen.as_ref().is_some_and(|last| is_same_grant(last, &view));
+        let same = self.seen.as_ref().is_some_and(|last| says_the_same(last, &view));
         if !same && let Some(on_busy) = &self.mutex.on_busy {
             on_busy(&view);
         }
@@ -87,7 +93,7 @@ impl<'a> Watch<'a> {
     pub(super) fn expired(&mut self) -> Error {
         let (context, plan) = (self.context, self.plan);
         let waited = rounded(context.clock.now().saturating_since(self.start));
-        let Some(BusyView { name, holder }) = self.seen.take() else {
+        let Some(BusyView { name, holder, .. }) = self.seen.take() else {
             let what = format!("not granted within {waited}");
             return Error::new(ErrorKind::WaitExpired, what)
                 .with_names(plan.names())
@@ -112,9 +118,10 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Whether two answers are about the same hold; the remaining time differs in any case.
-fn is_same_grant(a: &BusyView, b: &BusyView) -> bool {
+/// Whether two answers say the same; the remaining time differs in any case.
+fn says_the_same(a: &BusyView, b: &BusyView) -> bool {
     let (x, y) = (&a.holder, &b.holder);
     let same_process = x.host == y.host && x.pid == y.pid && x.label == y.label;
-    a.name == b.name && same_process && x.fencing_token == y.fencing_token
+    let same_hold = a.name == b.name && same_process && x.fencing_token == y.fencing_token;
+    same_hold && a.position == b.position
 }
