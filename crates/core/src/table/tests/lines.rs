@@ -278,11 +278,21 @@ impl Seen<'_> {
                 let held = self.after.live(at, self.world.now);
                 prop_assert_ne!(held.and_then(|r| r.token), Some(*token), "it holds {}", at);
             }
-            let old: Vec<_> = self.before.lines[at].iter().map(|place| place.token).collect();
+            // Whoever lapsed and asks may have lost its place, and has a new one at the end.
+            let lapsed =
+                |place: &&Place| place.token == self.token && place.is_lapsed(self.world.now.lease);
+            let old = self.before.lines[at].iter().filter(|place| !lapsed(place));
+            let old: Vec<_> = old.map(|place| place.token).collect();
             let stayed: Vec<_> = old.iter().copied().filter(|t| now.contains(t)).collect();
-            prop_assert_eq!(&now[..stayed.len()], &stayed[..], "the line of {} was mixed", at);
-            let new = &now[stayed.len()..];
-            prop_assert!(new.len() <= 1 && new.iter().all(|t| *t == self.token), "{:?}", new);
+            let kept: Vec<_> = now.iter().copied().filter(|t| stayed.contains(t)).collect();
+            prop_assert_eq!(&kept, &stayed, "the line of {} was mixed", at);
+            // Without its lapsed place the asker counts as new, wherever it is.
+            let new: Vec<_> = now.iter().filter(|t| !stayed.contains(t)).collect();
+            prop_assert!(new.iter().all(|t| **t == self.token), "{:?} did not ask", new);
+            let fresh = new
+                .first()
+                .filter(|_| !self.before.lines[at].iter().any(|p| p.token == self.token));
+            prop_assert!(fresh.is_none() || now.last() == fresh.copied(), "{:?} is not last", new);
         }
         Ok(())
     }
@@ -317,7 +327,10 @@ impl Seen<'_> {
             let token = new.token.expect("a live record has a token");
             prop_assert!(!self.world.withdrawn.contains(&token), "{} was withdrawn", token);
             let line = &self.before.lines[&at];
-            let first = line.iter().find(|place| !self.world.is_dead(place));
+            // Whoever asks is there, whatever the store knows of its listener.
+            let asks =
+                |place: &Place| place.token == self.token && !place.is_lapsed(self.world.now.lease);
+            let first = line.iter().find(|place| asks(place) || !self.world.is_dead(place));
             if self.is_fresh_grant() && new.state == RecordState::Held && self.asks_for(&at) {
                 self.nobody_was_overtaken(&at, first)?;
                 continue;
@@ -412,7 +425,9 @@ impl Seen<'_> {
                 continue;
             }
             let line = &self.after.lines[&at];
-            let first = line.iter().find(|place| !self.world.is_dead(place));
+            // Whoever asks is there, and may have been refused for another reason.
+            let alive = |place: &Place| !self.world.is_dead(place) || place.token == self.token;
+            let first = line.iter().find(|place| alive(place));
             let fine = first.is_none_or(|place| place.barging || place.token == self.token);
             prop_assert!(fine, "{} is free, and {:?} waits", at, first);
         }
