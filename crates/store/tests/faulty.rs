@@ -2,13 +2,18 @@
 
 use std::{
     pin::Pin,
+    sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use fencelock_store::{
     Clock, Fault, FaultyStore, ManualClock, MemoryStore, Outcome, Store as _, StoreErrorKind, Verb,
-    core::{AcquireRequest, Acquired, InspectRequest, Inspection, LockName, Moment, Token, Ttl},
+    WakeupSink,
+    core::{
+        AcquireRequest, Acquired, InspectRequest, Inspection, LockName, Moment, RevokeRequest,
+        Revoked, Token, Ttl, Wakeup,
+    },
     rt,
 };
 
@@ -132,6 +137,51 @@ fn faults_are_used_up_in_order_and_those_for_all_come_after() {
     assert_eq!(kinds, [Some(StoreErrorKind::Full), None, Some(StoreErrorKind::Denied), None]);
     let one_verb = rt::block_on(store.connect(in_a_second(&clock)));
     assert!(one_verb.is_ok(), "a plan for one verb is not for another");
+}
+
+/// Keeps what it hears.
+#[derive(Default)]
+struct Ear(Mutex<Vec<Wakeup>>);
+
+impl WakeupSink for Ear {
+    fn wake(&self, wakeup: Wakeup) {
+        self.0.lock().expect("no test panics with it").push(wakeup);
+    }
+
+    fn broken(&self) {}
+}
+
+#[test]
+fn to_listen_and_to_revoke_go_through_and_can_fail() {
+    let (store, clock) = faulty();
+    let by = in_a_second(&clock);
+    store.plan(Verb::Listen, Fault::Fail(StoreErrorKind::Denied));
+    let ear = Arc::new(Ear::default());
+    let error = rt::block_on(store.listen(Arc::clone(&ear) as _, by)).expect_err("planned");
+    assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::Denied, Outcome::NotDone));
+    let subscription = rt::block_on(store.listen(Arc::clone(&ear) as _, by)).expect("it listens");
+    let mut asked = request();
+    asked.listener = Some(subscription.listener);
+    let _ = rt::block_on(store.acquire(&asked, by)).expect("an answer");
+    let revoke = RevokeRequest::new(name());
+    let told = || ear.0.lock().expect("no test panics with it").clone();
+    store.plan(Verb::Revoke, Fault::LostRequest);
+    store.plan(Verb::Revoke, Fault::LostReply);
+    for count in [0, 1] {
+        let mut call = store.revoke(&revoke, in_a_second(&clock));
+        assert!(poll(&mut call).is_none());
+        assert_eq!(told(), vec![Wakeup::Revoked(asked.token); count]);
+        drop(call);
+    }
+    let reply = rt::block_on(store.revoke(&revoke, in_a_second(&clock))).expect("an answer");
+    assert!(matches!(reply.answer, Revoked::Requested(_)), "{reply:?}");
+    assert_eq!((store.calls(Verb::Listen), store.calls(Verb::Revoke)), (2, 3));
+    // A lost answer to a listen is a subscription that nobody has: it ends.
+    store.plan(Verb::Listen, Fault::LostReply);
+    let mut call = store.listen(Arc::clone(&ear) as _, in_a_second(&clock));
+    assert!(poll(&mut call).is_none());
+    clock.advance(SECOND);
+    assert!(poll(&mut call).expect("its moment has come").is_err());
 }
 
 #[test]
