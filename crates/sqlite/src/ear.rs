@@ -33,8 +33,10 @@ pub(crate) fn listen(
     socket: std::os::unix::net::UnixDatagram,
     sink: Arc<dyn WakeupSink>,
 ) -> Result<Subscription, StoreError> {
-    let failed =
-        |error| StoreError::unavailable("the runtime can't wait for a socket").with_source(error);
+    let failed = |error| {
+        StoreError::unsupported("this runtime waits for no sockets: build it with I/O")
+            .with_source(error)
+    };
     let socket = rt::datagram(socket).map_err(failed)?;
     let watch = Watch::of(&seat);
     let listener = seat.listener;

@@ -221,6 +221,8 @@ fn failure(database: &Path, error: io::Error) -> StoreError {
         io::ErrorKind::PermissionDenied
         | io::ErrorKind::ReadOnlyFilesystem
         | io::ErrorKind::NotADirectory
+        // The file's own name is nearly as long as a name can be.
+        | io::ErrorKind::InvalidFilename
         | io::ErrorKind::Unsupported => StoreErrorKind::Unsupported,
         _ => StoreErrorKind::Unavailable,
     };

@@ -440,7 +440,7 @@ fn a_runtime_without_io_can_not_listen_and_says_so() {
         let store = place.store();
         let sink = std::sync::Arc::new(Ear::default());
         let error = store.listen(sink, Moment::NEVER).await.unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+        assert_eq!(error.kind(), StoreErrorKind::Unsupported);
         let _ = take(&store, "x", 1_000).await;
     });
     assert_eq!(fs::read_dir(wake_folder(&place.path())).unwrap().count(), 0);
