@@ -23,6 +23,7 @@ mod list;
 mod mail;
 mod message;
 mod path;
+mod pause;
 mod place;
 pub mod process;
 mod row;
