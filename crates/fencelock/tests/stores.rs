@@ -333,6 +333,7 @@ async fn a_lock_is_held_at_least_and_at_most_on_every_store() {
         assert_eq!(within(guard.lost()).await, LossReason::MaxHold, "{what}");
         assert!(started.elapsed() >= millis(1_000), "{what}: {:?}", started.elapsed());
         until_free(client, "job", PATIENCE).await;
+        drop(guard);
         let held = client.mutex("job").ttl(millis(300)).progress_within(millis(200));
         let guard = held.lock().await.unwrap();
         assert_eq!(within(guard.lost()).await, LossReason::NoProgress, "{what}");
