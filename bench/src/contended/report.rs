@@ -196,7 +196,7 @@ pub fn markdown(facts: &str, rows: &[Row], skipped: &[Skipped]) -> String {
     }
     for row in rows.iter().filter(|row| !row.mixed.is_empty()) {
         let note = format!(
-            "- {}, {}: `{}` are sent by clients and run by scripts, so commands are an estimate\n",
+            "- {}, {}: `{}` sent by clients and run by scripts alike, so commands are an estimate\n",
             row.peer, row.setting, row.mixed
         );
         if !text.contains(&note) {
