@@ -4,17 +4,20 @@ use std::time::Duration;
 
 use fencelock_bench::contended::contender::{Arguments, Record, Span, tell};
 
-/// In which order the lock is given out. `strict` and `barging` belong here when the library has
-/// them, and into the settings of `contended/peers.rs`.
+/// In which order the lock is given out.
 #[derive(Clone, Copy)]
 enum Mode {
     Default,
+    Strict,
+    Barging,
 }
 
 impl Mode {
     fn of(setting: &str) -> Self {
         match setting {
             "default" => Self::Default,
+            "strict" => Self::Strict,
+            "barging" => Self::Barging,
             other => panic!("this driver has no setting {other}"),
         }
     }
@@ -38,6 +41,8 @@ async fn main() {
             let mutex = client.mutex(arguments.name.as_str()).ttl(arguments.ttl);
             let mutex = match mode {
                 Mode::Default => mutex,
+                Mode::Strict => mutex.strict_fifo(),
+                Mode::Barging => mutex.barging(),
             };
             let section = arguments.section;
             tokio::spawn(async move {

@@ -95,7 +95,11 @@ pub const PEERS: &[Peer] = &[
         driver: Driver::Own("contended_fencelock"),
         warm_ups: 1,
         fixed_contenders: None,
-        settings: &[setting("default", "one client a process; nothing set but the ttl")],
+        settings: &[
+            setting("default", "one client a process; nothing set but the ttl"),
+            setting("strict", "strict_fifo: first come, first served among all processes"),
+            setting("barging", "barging: no order"),
+        ],
     },
     folder(
         "rslock",
