@@ -106,7 +106,9 @@ fn a_wrong_file_exits_78_and_names_the_line() {
     for (text, parts) in [
         ("\nstroe = \"redis://h\"\n", &["fencelock.toml:2", "`stroe`", "`store`"][..]),
         ("no_wait = true\n", &["fencelock.toml:1", "`no_wait`", "`no-wait`"]),
-        ("max-hold = \"1s\"\n", &["fencelock.toml:1", "`max-hold`"]),
+        ("permits = \"2\"\n", &["fencelock.toml:1", "`permits`"]),
+        ("max-hold = \"1\"\n", &["fencelock.toml:1", "max-hold", "unit"]),
+        ("kill = \"maybe\"\n", &["fencelock.toml:1", "kill"]),
         ("ttl = 30\n", &["fencelock.toml:1", "ttl", "unit"]),
         ("ttl = \"1.5\"\n", &["fencelock.toml:1", "ttl"]),
         ("ttl = 1.5\n", &["fencelock.toml:1", "ttl"]),

@@ -150,14 +150,14 @@ fn tokens_are_refused_without_being_repeated() {
 
 #[test]
 fn options_of_later_versions_are_unknown_and_the_nearest_is_named() {
-    for option in ["--shared", "--permits", "--limit", "--min-hold", "--max-hold", "--kill"] {
+    for option in ["--shared", "--permits", "--limit"] {
         refuse(&["run", "x", option, "--", "true"], 64, &[option, "the nearest is `--"]);
     }
     for (slip, meant) in [("--tll", "--ttl"), ("--stroe", "--store"), ("--no-wiat", "--no-wait")] {
         refuse(&["run", "x", slip, "--", "true"], 64, &[slip, meant]);
         refuse(&["run", "x", &format!("{slip}=1"), "--", "true"], 64, &[slip, meant]);
     }
-    for command in ["revoke", "elect", "init", "doctor", "top", "watch", "bench", "ui"] {
+    for command in ["elect", "init", "doctor", "top", "watch", "bench", "ui"] {
         refuse(&[command], 64, &[command, "the nearest is `"]);
     }
     refuse(&["rnu", "x", "--", "true"], 64, &["`run`"]);
