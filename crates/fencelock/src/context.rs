@@ -268,6 +268,7 @@ impl Context {
         // The end of validity has a cause of its own.
         let reason = cell.loss();
         self.keeper.remove(cell);
+        self.lines.lost(cell);
         self.report_loss(cell, reason);
         // Where the store itself said that nothing of a single name is left, there is nothing to
         // give back; of a set some names may still be ours.

@@ -38,6 +38,9 @@ struct State {
     gone: usize,
     /// The lease, while this process has it.
     cell: Weak<LeaseCell>,
+    context: Option<Weak<Context>>,
+    /// The turn that counts: another begins when a lease is lost and its guard still lives.
+    turn: u64,
     /// Who else was last seen to hold the lock.
     seen: Option<BusyView>,
     /// How many fencing tokens the next lease shall have: more, while they do not last.
@@ -110,6 +113,21 @@ impl Lines {
             widen(context, &cell);
         }
         Joined::Behind(Waiting { line, waiter })
+    }
+
+    /// A lease was lost. Its guard may live on for long, in a task that hangs: the line goes on
+    /// without it, as others do at the store.
+    pub(crate) fn lost(&self, cell: &Arc<LeaseCell>) {
+        let name = cell.fixed.names.first();
+        let Some(line) = locked(&self.0).get(name).map(Arc::clone) else { return };
+        let mut state = locked(&line.0);
+        let is_own = std::ptr::eq(state.cell.as_ptr(), Arc::as_ptr(cell));
+        let context = state.context.as_ref().filter(|_| is_own).and_then(Weak::upgrade);
+        let Some(context) = context else { return };
+        state.turn += 1;
+        let number = state.turn;
+        drop(state);
+        Turn(Some(Parts { context, name: name.clone(), line, number })).end(None);
     }
 
     /// Ends the waiting of everybody.
@@ -209,11 +227,13 @@ struct Parts {
     context: Arc<Context>,
     name: LockName,
     line: Arc<Line>,
+    /// Which turn of the line it is: it counts until another has begun.
+    number: u64,
 }
 
 impl Turn {
     fn new(context: &Arc<Context>, name: &LockName, line: Arc<Line>) -> Self {
-        Self(Some(Parts { context: Arc::clone(context), name: name.clone(), line }))
+        Self(Some(Parts { context: Arc::clone(context), name: name.clone(), line, number: 0 }))
     }
 
     fn line(&self) -> Option<&Line> {
@@ -234,6 +254,11 @@ impl Turn {
             let mut state = locked(&line.0);
             state.cell = Arc::downgrade(cell);
             state.seen = None;
+            state.context = self.0.as_ref().map(|parts| Arc::downgrade(&parts.context));
+        }
+        if let Some(parts) = self.0.as_ref().filter(|_| cell.is_over()) {
+            // It was lost before the line knew of it.
+            parts.context.lines.lost(cell);
         }
     }
 
@@ -254,13 +279,20 @@ impl Turn {
         loop {
             let next = {
                 let mut state = locked(&parts.line.0);
+                if state.turn != parts.number {
+                    // Its lease was lost, and the line went on without it.
+                    return;
+                }
                 state.cell = Weak::new();
                 state.waiters.pop_front()
             };
             let Some(next) = next else {
                 let mut lines = locked(&parts.context.lines.0);
-                let is_empty = locked(&parts.line.0).waiters.is_empty();
-                if is_empty {
+                let state = locked(&parts.line.0);
+                if state.turn != parts.number {
+                    return;
+                }
+                if state.waiters.is_empty() {
                     lines.remove(&parts.name);
                     return;
                 }

@@ -203,6 +203,33 @@ async fn a_forgotten_guard_keeps_others_out_until_its_hold_limit_only() {
     assert!(world.clock.now() >= start.saturating_add(secs(10)));
 }
 
+/// Goal: a task that hangs with its guard does not keep the others of its process out either, which
+/// wait behind it and not at the store.
+#[tokio::test]
+async fn a_hanging_holder_keeps_nobody_of_its_own_process_out_beyond_the_limit() {
+    let world = World::new();
+    let hanging = world.mutex("job").ttl(secs(3)).max_hold(secs(2)).lock().await.unwrap();
+    let mutex = world.mutex("job").ttl(secs(60));
+    let waiters: Vec<_> = (0..3)
+        .map(|_| {
+            let mutex = mutex.clone();
+            tokio::spawn(async move { mutex.lock().await.unwrap().fencing_token() })
+        })
+        .collect();
+    world.pass_until(secs(9), "all had it", || waiters.iter().all(|it| it.is_finished())).await;
+    assert_eq!(hanging.lost().await, LossReason::MaxHold);
+    let next = mutex.lock().await.unwrap();
+    // The end of the lost guard takes nothing from whoever has the turn now.
+    drop(hanging);
+    let waiter = tokio::spawn(async move { mutex.lock().await.unwrap().fencing_token() });
+    tokio::task::yield_now().await;
+    assert!(next.is_valid() && !waiter.is_finished());
+    let token = next.fencing_token();
+    next.release().await;
+    world.pass_until(secs(9), "it has it", || waiter.is_finished()).await;
+    assert!(waiter.await.unwrap() > token);
+}
+
 #[tokio::test]
 async fn without_progress_renewals_stop_and_the_lease_ends_with_its_own_reason() {
     let world = World::new();
