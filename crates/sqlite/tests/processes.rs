@@ -14,8 +14,8 @@ use std::{
 
 use common::{Ear, bare, is_free, name, soon, take, ttl};
 use fencelock_core::{
-    AcquireRequest, Acquired, Binding, ListRequest, ListenerId, Names, ReleaseRequest, Released,
-    RenewRequest, Renewed, Token,
+    AcquireRequest, Acquired, Binding, ListRequest, ListenerId, Names, Refusal, ReleaseRequest,
+    Released, RenewRequest, Renewed, Token,
 };
 use fencelock_sqlite::{SqliteStore, process};
 use fencelock_store::{Clock, Outcome, Store, StoreError, StoreErrorKind, rt};
@@ -162,21 +162,28 @@ async fn wait_in_line(store: &SqliteStore, folder: &Path, binding: Binding) {
     std::future::pending::<()>().await;
 }
 
-/// Waits for its turn: told, or by a look when its place or the lease before it may be over.
-async fn turn(store: &SqliteStore, ear: &Ear, request: &AcquireRequest) {
+/// Waits for its turn: told, or by a look when its place or the lease before it may be over. Who
+/// comes too late for the lease that it was handed takes a new place.
+async fn turn(store: &SqliteStore, ear: &Ear, request: &mut AcquireRequest) {
     loop {
-        let answer = store.acquire(request, soon()).await.unwrap().answer;
-        let left = match answer {
-            Acquired::Granted(_) => break,
+        let heard = ear.heard().len();
+        let left = match store.acquire(request, soon()).await.unwrap().answer {
+            Acquired::Granted(_) => {
+                let batch = [RenewRequest::new(request.names.clone(), request.token, request.ttl)];
+                match store.renew(&batch, soon()).await.unwrap().answer[..] {
+                    [Renewed::Extended { .. }] => return,
+                    _ => continue,
+                }
+            }
             Acquired::Queued(queued) => queued.busy.holder.remaining.unwrap_or_default(),
+            Acquired::Refused(Refusal::TokenRetired) => {
+                request.token = rt::fresh_token();
+                continue;
+            }
             other => panic!("{other:?}"),
         };
-        let heard = ear.heard().len();
         let _ = rt::timeout(left, ear.until_ever(|ear| ear.heard().len() > heard)).await;
     }
-    let batch = [RenewRequest::new(request.names.clone(), request.token, request.ttl)];
-    let answer = store.renew(&batch, soon()).await.unwrap().answer;
-    assert!(matches!(answer[..], [Renewed::Extended { .. }]), "{answer:?}");
 }
 
 /// Adds one to a number in a file so often, each time when its turn comes.
@@ -184,8 +191,8 @@ async fn take_turns(store: &SqliteStore, folder: &Path, rounds: usize) {
     let number = folder.join("number");
     let (ear, subscription) = Ear::listening(store).await;
     for _ in 0..rounds {
-        let request = waiting("turns", Some(subscription.listener));
-        turn(store, &ear, &request).await;
+        let mut request = waiting("turns", Some(subscription.listener));
+        turn(store, &ear, &mut request).await;
         let before: usize = fs::read_to_string(&number).unwrap().parse().unwrap();
         rt::yield_now().await;
         fs::write(&number, (before + 1).to_string()).unwrap();
@@ -202,7 +209,7 @@ async fn churn_in_line(store: &SqliteStore) {
             // What a waiter costs that is killed at the very moment of its grant; being bound, it
             // costs nothing when somebody looks.
             request.place.as_mut().unwrap().claim = ttl(200);
-            turn(store, &ear, &request).await;
+            turn(store, &ear, &mut request).await;
             give_back(store, request.names, request.token).await.unwrap();
         }
     }
@@ -385,8 +392,8 @@ fn processes_killed_in_lines_at_any_instant_leave_a_sound_file_and_free_locks() 
         let (ear, subscription) = Ear::listening(&store).await;
         for lock in ["shared", "other"] {
             // Whatever they left behind, all of it is bound to processes that are gone.
-            let request = waiting(lock, Some(subscription.listener));
-            turn(&store, &ear, &request).await;
+            let mut request = waiting(lock, Some(subscription.listener));
+            turn(&store, &ear, &mut request).await;
             give_back(&store, request.names, request.token).await.unwrap();
         }
     });
