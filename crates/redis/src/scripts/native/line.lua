@@ -67,8 +67,8 @@ local function first_place(key, line)
     end
     local raw = raw_place(key, line, number)
     if raw then
-      if #raw < 111 or find(sub(raw, 33, 95), '%D') or find(sub(raw, 1, 32), '[^0-9a-f]')
-        or find(sub(raw, 96, 111), '[^0-9a-f]') then
+      if #raw < 111 or not spans(raw, '^%d+', 33, 95) or not spans(raw, '^%x+', 1, 32)
+        or not spans(raw, '^%x+', 96, 111) then
         return false
       end
       local bits = sub(raw, 75, 75)

@@ -15,13 +15,20 @@ local none = '0000000000000000'
 local largest = 9007199254740991
 local clock = tonumber(now)
 
+-- Whether a run of one kind of characters covers these positions. An anchored run is by far the
+-- cheapest that a pattern can be.
+local function spans(text, run, from, to)
+  local _, last = find(text, run, from)
+  return last and last >= to
+end
+
 -- Takes a record apart; nothing where it is none.
 local function parse(raw)
   local head, length = sub(raw, 1, 5), #raw
   if (head == 'fl2mh' or head == 'fl2mr') and length >= 111 then
-    -- All numbers at once; a token or a listener of another form is nobody's.
-    if find(sub(raw, 38, 94), '%D') or find(sub(raw, 6, 37), '[^0-9a-f]')
-      or find(sub(raw, 95, 110), '[^0-9a-f]') or not find(sub(raw, 111, 111), '[0-3]') then
+    -- Anything else in a number, a token or a listener is nobody's.
+    if not spans(raw, '^%d+', 38, 94) or not spans(raw, '^%x+', 6, 37)
+      or not spans(raw, '^%x+', 95, 110) or not find(raw, '^[0-3]', 111) then
       return nil
     end
     local ends = tonumber(sub(raw, 71, 86)) + sub(raw, 87, 94) * 1000
@@ -32,7 +39,7 @@ local function parse(raw)
   end
   -- Free, whatever kind it was: only its fencing token and its last token still count.
   if sub(head, 1, 3) == 'fl2' and sub(head, 5) == 'f' and length >= 54
-    and not find(sub(raw, 38, 54), '%D') then
+    and spans(raw, '^%d+', 38, 54) then
     return { raw = raw, state = 'f', token = sub(raw, 6, 37), flag = sub(raw, 38, 38),
       fence = sub(raw, 39, 54), first = none, live = false, free = true }
   end
@@ -51,14 +58,14 @@ end
 
 -- The line of a key that somebody waits at; nothing where its parts do not fit each other.
 local function read_line(key, bounds, mine)
-  if not bounds or #bounds < 49 or find(sub(bounds, 1, 49), '%D') then
+  if not bounds or not spans(bounds, '^%d+', 1, 49) then
     return nil
   end
   local line = { head = tonumber(sub(bounds, 1, 16)), tail = tonumber(sub(bounds, 17, 32)),
     expiry = tonumber(sub(bounds, 33, 48)), channels = sub(bounds, 49),
     length = (redis.call('HLEN', key) - 2) / 2, inflated = true, seen = {}, gone = {}, ahead = 2 }
   if mine then
-    line.mine = not find(mine, '%D') and tonumber(mine) or -1
+    line.mine = spans(mine, '^%d+', 1, #mine) and tonumber(mine) or -1
   end
   local span = line.tail - line.head + 1
   if line.length % 1 ~= 0 or line.length < 0 or line.length > span or span > 1e15

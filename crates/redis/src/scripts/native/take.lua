@@ -22,16 +22,28 @@ if count == 1 and (not deadline or now <= deadline)
   end
   local record = 'fl2mh' .. token .. '1' .. last .. now .. now .. lease
   taken = redis.pcall('SET', KEYS[1], record, 'NX', 'GET', 'PX', life_ms)
+  local sub, find = string.sub, string.find
+  if not taken then
+    return last == now and now .. 'g1' .. now or now .. 'g1' .. now .. last .. '00000000'
+  end
+  local head = taken.err or sub(taken, 1, 5)
   -- Nearly as common: another token gave it back, and its fencing token is behind the clock. All
   -- that is decided below comes to the same for it.
-  local sub = string.sub
-  local released = taken and #taken == 54 and sub(taken, 1, 5) == 'fl2mf'
-    and sub(taken, 6, 37) ~= token and sub(taken, 39) < now and tonumber(sub(taken, 39))
-  if released then
-    redis.call('SET', KEYS[1], record, 'PX', life_ms)
-  end
-  if released or not taken then
-    return last == now and now .. 'g1' .. now or now .. 'g1' .. now .. last .. '00000000'
+  if head == 'fl2mf' then
+    if #taken == 54 and sub(taken, 6, 37) ~= token and sub(taken, 39) < now
+      and tonumber(sub(taken, 39)) then
+      redis.call('SET', KEYS[1], record, 'PX', life_ms)
+      return last == now and now .. 'g1' .. now or now .. 'g1' .. now .. last .. '00000000'
+    end
+  elseif head == 'fl2mh' and #taken >= 111 and sub(taken, 6, 37) ~= token
+    and (not wish or sub(wish, 1, 8) == '00000000') then
+    -- And that another token holds it, where nobody waits and nobody wants to.
+    local _, digits = find(taken, '^%d+', 38)
+    local _, hex = find(taken, '^%x+', 6)
+    if digits and digits >= 94 and hex and hex >= 110 and find(taken, '^[0-3]', 111)
+      and sub(taken, 71, 86) + sub(taken, 87, 94) * 1000 > tonumber(now) then
+      return now .. 'b000100000000' .. sub(taken, 38, 94) .. sub(taken, 111)
+    end
   end
 end
 
