@@ -253,7 +253,8 @@ impl Mutex {
         Self { require_fencing: true, ..self }
     }
 
-    /// Is called while waiting: at the first busy answer, and whenever the holder is another.
+    /// Is called while waiting: at the first busy answer, and whenever the holder or the place in
+    /// the line is another.
     pub fn on_busy(self, on_busy: impl Fn(&BusyView) + Send + Sync + 'static) -> Self {
         Self { on_busy: Some(Arc::new(on_busy)), ..self }
     }

@@ -11,8 +11,10 @@ use crate::{
 /// A place in the line at the store, as [`Mutex::enqueue`] takes it.
 ///
 /// Dropping it gives the place up, and what may have been granted to it. Unlike a `lock()` that is
-/// made anew in each round of a `select!`, it keeps its place while nobody polls it; only the
-/// heart-beat that keeps the place needs a call of [`Queued::granted`] every half minute.
+/// made anew in each round of a `select!`, it keeps its place while nobody polls it; but the
+/// heart-beat that keeps the place needs a call of [`Queued::granted`] at least every half minute,
+/// and a grant has to be taken up by one within its claim (half a second, or the ttl if that is
+/// shorter), or it goes to the next.
 #[must_use = "dropping it gives up the place"]
 pub struct Queued {
     mutex: Mutex,
@@ -35,7 +37,7 @@ impl Queued {
     /// As [`Mutex::lock`].
     ///
     /// # Cancel safety
-    /// Safe: dropping the future keeps the place, and a grant that came meanwhile.
+    /// Safe: dropping the future keeps the place, and a grant that came meanwhile for its claim.
     pub async fn granted(&mut self) -> Result<Guard, Error> {
         if let Some(guard) = self.granted.take() {
             return Ok(guard);

@@ -28,7 +28,8 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// A format that can do everything which one store on its own can, by name.
+    /// A format that can do everything which one store on its own can, by name; but for bindings,
+    /// lines and wakeups, which the store adds that has them.
     #[must_use]
     pub const fn full(dialect: &'static str) -> Self {
         Self {

@@ -39,7 +39,9 @@ pub type StoreResult<A> = Result<Reply<A>, StoreError>;
 /// 6. **Order.** Requests whose futures were first polled one after the other in the same runtime
 ///    reach the store in that order, unless the connection broke in between. A dropped future
 ///    takes nothing back: its request may be carried out.
-/// 7. **Nothing is held.** Waiting uses no connection of its own, no thread, no transaction.
+/// 7. **Nothing is held.** Waiting uses no connection to a server of its own, no thread, no
+///    transaction. A place in a line is kept by asking again within its `live` time, and given up
+///    by a release of its token.
 /// 8. **Foreign values are never changed**, by no verb.
 /// 9. **It outlives runtimes.** A store may be used from several runtimes at the same time; the end
 ///    of one of them does not harm the others.
@@ -53,7 +55,9 @@ pub type StoreResult<A> = Result<Reply<A>, StoreError>;
 ///     carries a late copy of an acquire out.
 /// 11. **Messages are hints.** What is true stands in the store: a process that hears nothing is
 ///     served all the same, as often as it asks. A hand-over is part of the step that ends the
-///     lease before it; it is told after that step, and to one waiter only.
+///     lease before it (or of the next at that name, when it ended by itself); nobody hears of it
+///     before that step is done, and that it holds the lease only the waiter hears. A place whose
+///     listener is certainly gone is passed over, in the same step where the store can see it.
 /// 12. **Closed is final.** After `close` each verb is an error of the kind `Closed`, `NotDone`.
 ///
 /// There are no convenience defaults: each store answers for each verb.
