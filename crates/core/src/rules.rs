@@ -2,7 +2,8 @@
 //!
 //! [`LockTable`](crate::LockTable) applies these rules to a map, the embedded file to rows inside a
 //! transaction. The scripts of the Redis store say the same in Lua, and differential tests compare
-//! the two. All checks come before the first change, so a refused request changes nothing.
+//! the two. All checks come before the first change, so a refused request changes nothing, except
+//! that a lease which is over may have been handed to the first in line.
 //!
 //! Who waits, and how a lease goes from one to the next, stands in [`line`].
 
