@@ -20,7 +20,7 @@ use crate::{
 /// A lock that is held.
 ///
 /// It is a value: it can be moved to any task or thread. While it lives and was granted with
-/// [`Renew::Auto`], the keeper renews it, whatever the runtime of the user does. Dropping it hands
+/// [`Renew::Auto`](crate::Renew::Auto), the keeper renews it, whatever the runtime of the user does. Dropping it hands
 /// the release to the keeper and waits for nothing; [`Guard::release`] is the checked way.
 ///
 /// A guard that was forgotten (`std::mem::forget`) is renewed for as long as the process lives.
@@ -130,10 +130,8 @@ impl Guard {
             }
         };
         match answer {
-            Some(fencelock_core::Renewed::Extended { remaining, revoked, .. }) => {
-                if revoked {
-                    self.cell.set_revoked();
-                }
+            Some(fencelock_core::Renewed::Extended { remaining, revoked, waiting, .. }) => {
+                self.cell.learn(waiting, revoked);
                 match self.cell.renewed(remaining, asked.sent, self.context.clock.now()) {
                     Renewal::Done => {
                         self.cell.set_ttl(ttl);
