@@ -31,6 +31,8 @@ pub(crate) async fn leave(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Resu
         return Err(lost(reason));
     }
     let ttl = cell.cut(cell.ttl());
+    // Whatever comes of this, the store may do it: then the lease is not ours to be passed on.
+    cell.shared.set_private();
     // From here on a renewal would only be told that the old token is worth nothing.
     context.keeper.remove(cell);
     let ticket = if cell.fixed.bound {

@@ -109,7 +109,8 @@ impl Lines {
             state.cell.upgrade()
         };
         drop(lines);
-        if let Some(cell) = cell {
+        // It is a renewal too: only of a lease that may be passed on to this one.
+        if let Some(cell) = cell.filter(|cell| plan.fits(cell)) {
             widen(context, &cell);
         }
         Joined::Behind(Waiting { line, waiter })

@@ -103,7 +103,8 @@ impl Plan {
         let Self { request, manner } = self;
         let fixed = &cell.fixed;
         request.ttl == cell.ttl()
-            && manner.renewal == fixed.renewal
+            // One that nobody renews is granted whole: see `Place::whole`.
+            && [manner.renewal, fixed.renewal] == [Renew::Auto; 2]
             // What is held at least or at most is one hold, not a lease that several have.
             && [manner.policy, fixed.policy] == [Policy::default(); 2]
             && request.retain == fixed.retain

@@ -18,6 +18,7 @@ mod run;
 mod tickets;
 mod told;
 mod ttl;
+mod turns;
 mod waiting;
 mod warped;
 mod world;
