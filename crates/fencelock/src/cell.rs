@@ -23,6 +23,7 @@ use fencelock_store::{Clock, rt};
 use crate::{
     Renew,
     keeper::Copies,
+    line::Turn,
     listening::Routed,
     policy::{Policy, Terms},
     shared::{Shared, Tenure},
@@ -93,6 +94,9 @@ pub(crate) struct LeaseCell {
     pub(crate) shared: Shared,
     /// Where messages for it arrive.
     pub(crate) route: OnceLock<Routed>,
+    /// The turn of its holder in the line of this process. It is not the guard's: a lease that is
+    /// lost stalls nobody, however long its guard is kept.
+    turn: Mutex<Option<Turn>>,
 }
 
 struct Tracked {
@@ -175,7 +179,22 @@ impl LeaseCell {
             changed: rt::sync::Notify::new(),
             shared: Shared::new(&grant),
             route: OnceLock::new(),
+            turn: Mutex::new(None),
         }
+    }
+
+    /// Its holder has the turn, until it ends it or the lease is over.
+    pub(crate) fn set_turn(&self, turn: Turn) {
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = Some(turn);
+        // Whoever ended the lease meanwhile found none.
+        if self.is_over() {
+            drop(self.end_turn());
+        }
+    }
+
+    /// Takes the turn away. Its drop gives it to the next, and runs wakers.
+    pub(crate) fn end_turn(&self) -> Option<Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Hands the lease to the next holder in this process, if it may be: a hold of its own, with

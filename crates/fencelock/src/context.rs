@@ -282,6 +282,10 @@ impl Context {
         if !gone || cell.fixed.names.len() > 1 {
             self.keeper.push(Job::of_lease(cell));
         }
+        // The next of this process asks the store, though the guard may live on. This runs the
+        // wakers of users: see `report_loss`.
+        let turn = AssertUnwindSafe(cell.end_turn());
+        let _panicked = panic::catch_unwind(|| drop(turn));
     }
 
     /// Says once that a lease was lost.

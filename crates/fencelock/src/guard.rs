@@ -49,8 +49,6 @@ pub struct Guard {
     context: Arc<Context>,
     cell: Arc<LeaseCell>,
     tenure: Tenure,
-    /// The place of this process among those that wait for the name here.
-    turn: Option<Turn>,
 }
 
 impl Guard {
@@ -60,7 +58,7 @@ impl Guard {
         context.keeper.register(&cell, first)?;
         context.catch_up(&cell);
         let tenure = cell.shared.tenure();
-        let guard = Self { context, cell, tenure, turn: None };
+        let guard = Self { context, cell, tenure };
         if guard.context.is_closed() {
             // It was closed between the check and the registration: nobody else ends this lease.
             guard.context.lose(&guard.cell, LossReason::Closed);
@@ -70,30 +68,19 @@ impl Guard {
 
     /// The next hold of a lease that is kept already.
     pub(crate) fn passed(context: Arc<Context>, cell: Arc<LeaseCell>, tenure: Tenure) -> Self {
-        Self { context, cell, tenure, turn: None }
+        Self { context, cell, tenure }
     }
 
     /// From now on the lease goes to others of this process first.
-    pub(crate) fn take_turn(&mut self, turn: Turn) {
+    pub(crate) fn take_turn(&self, turn: Turn) {
         turn.holds(&self.cell);
-        self.turn = Some(turn);
+        self.cell.set_turn(turn);
     }
 
-    /// Gives the turn away, to whoever gives the lease back.
-    pub(crate) fn end_turn(&mut self) -> Option<Turn> {
-        self.turn.take()
-    }
-
-    pub(crate) fn set_turn(&mut self, turn: Option<Turn>) {
-        self.turn = turn;
-    }
-
-    /// Becomes the hold of another guard of the same lease, which ends without a release; and
-    /// returns that one's turn.
-    pub(crate) fn take_over(&mut self, mut newer: Self) -> Option<Turn> {
+    /// Becomes the hold of another guard of the same lease, which ends without a release.
+    pub(crate) fn take_over(&mut self, mut newer: Self) {
         // The two swap: what is dropped here is a hold that is not current any more.
         std::mem::swap(&mut self.tenure, &mut newer.tenure);
-        newer.turn.take()
     }
 
     /// Prolongs the lease: it runs for at least `ttl` from now, and later renewals ask for as much.
@@ -369,6 +356,8 @@ impl Drop for Guard {
         // A hold that was passed on is over.
         if self.cell.is_current(&self.tenure) {
             release::release_in_background(self);
+            // After the release is on its way: the next of this process asks.
+            drop(self.cell.end_turn());
         }
     }
 }

@@ -326,16 +326,16 @@ impl Drop for Turn {
 /// Passes the lease of a guard to the next in its line, without asking the store. True when it did:
 /// the guard is over then.
 pub(crate) fn pass_on(guard: &mut Guard) -> bool {
-    let Some(turn) = guard.end_turn() else { return false };
+    let cell = Arc::clone(guard.cell());
+    let Some(turn) = cell.end_turn() else { return false };
     let mut turn = Some(turn);
     while let Some(line) = turn.as_ref().and_then(Turn::line) {
-        let cell = guard.cell();
         let mut state = locked(&line.0);
         while state.waiters.front().is_some_and(|waiter| waiter.is_gone()) {
             state.waiters.pop_front();
             state.gone = state.gone.saturating_sub(1);
         }
-        let fits = state.waiters.front().is_some_and(|waiter| waiter.plan.fits(cell));
+        let fits = state.waiters.front().is_some_and(|waiter| waiter.plan.fits(&cell));
         let hold = if fits { cell.pass() } else { None };
         if fits && hold.is_none() && cell.shared.is_used_up() {
             state.range = state.range.max(FIRST_RANGE).saturating_mul(2).min(LARGEST_RANGE);
@@ -343,21 +343,26 @@ pub(crate) fn pass_on(guard: &mut Guard) -> bool {
         let waiter = if hold.is_some() { state.waiters.pop_front() } else { None };
         drop(state);
         let (Some(hold), Some(waiter)) = (hold, waiter) else { break };
-        let mut next = Guard::passed(Arc::clone(guard.context()), Arc::clone(cell), hold);
-        next.set_turn(turn.take());
+        let next = Guard::passed(Arc::clone(guard.context()), Arc::clone(&cell), hold);
+        if let Some(turn) = turn.take() {
+            cell.set_turn(turn);
+        }
         match waiter.give(Gift::Guard(next)) {
             Ok(()) => {
-                widen(guard.context(), cell);
+                widen(guard.context(), &cell);
                 return true;
             }
             Err(Gift::Guard(back)) => {
                 // It went in this instant. The lease is ours again, as its newest hold.
-                turn = guard.take_over(back);
+                guard.take_over(back);
+                turn = cell.end_turn();
             }
             Err(_) => return true,
         }
     }
-    guard.set_turn(turn);
+    if let Some(turn) = turn {
+        cell.set_turn(turn);
+    }
     false
 }
 

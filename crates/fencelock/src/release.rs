@@ -44,8 +44,8 @@ pub(crate) async fn release(mut guard: Guard) -> Released {
     if line::pass_on(&mut guard) {
         return Released::Held;
     }
-    let turn = guard.end_turn();
     let (context, cell) = (guard.context(), guard.cell());
+    let turn = cell.end_turn();
     let ending = cell.releasing();
     context.keeper.remove(cell);
     let lost = match ending {
@@ -167,8 +167,6 @@ pub(crate) fn release_in_background(guard: &mut Guard) {
     if matches!(ending, Ending::WasHeld | Ending::Expired(_)) {
         context.keeper.push(Job::of_lease(cell));
     }
-    // After the release is on its way: the next of this process asks.
-    drop(guard.end_turn());
 }
 
 #[cfg(test)]

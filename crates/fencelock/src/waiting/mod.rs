@@ -106,7 +106,7 @@ impl First {
     async fn granted(&mut self, watch: &mut Watch<'_>) -> Result<Guard, Error> {
         let Some(place) = &mut self.place else { return Err(watch.expired()) };
         let result = place.granted_in(watch, self.turn.as_ref()).await;
-        let mut guard = result?;
+        let guard = result?;
         if let Some(turn) = self.turn.take() {
             guard.take_turn(turn);
         }

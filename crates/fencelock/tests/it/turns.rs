@@ -7,6 +7,25 @@ use fencelock::{
 
 use crate::world::{World, millis, secs, until};
 
+/// Goal: a guard whose lease is over is in nobody's way, as with a holder in another process.
+/// Method: it is kept, while another task of the same client waits.
+#[tokio::test]
+async fn a_lost_guard_that_is_kept_does_not_keep_the_turn() {
+    let world = World::reached().await;
+    let kept = world.mutex("job").ttl(secs(9)).renewal(Renew::Manual).lock().await.unwrap();
+    let mutex = world.mutex("job").ttl(secs(9));
+    let waiter = tokio::spawn(async move { mutex.lock().await });
+    tokio::task::yield_now().await;
+    world.pass_by(secs(1), secs(30), "the next has it", || waiter.is_finished()).await;
+    let next = waiter.await.unwrap().unwrap();
+    assert!(next.fencing_token() > kept.fencing_token());
+    assert!(!kept.is_valid() && next.is_valid());
+    drop(kept);
+    assert!(next.is_valid());
+    next.release().await;
+    until("nothing is left", || world.keeper() == (0, 0) && !world.is_held("job")).await;
+}
+
 /// Goal: what was to be left behind is never passed on. Method: the last renewal is carried out and
 /// its answer lost, while another task waits.
 #[tokio::test]
