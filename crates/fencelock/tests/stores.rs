@@ -381,3 +381,33 @@ async fn a_holder_is_asked_back_on_every_store_that_can() {
         assert_eq!(lease.release().await.unwrap(), Released::Held, "{what}");
     }
 }
+
+/// Goal: no exchange whose answer was lost makes two holders. Method: a lease of the file is bound
+/// to its process, so leaking it exchanges its token; another task of the process waits meanwhile.
+#[tokio::test]
+async fn a_leak_without_an_answer_leaves_one_holder() {
+    use fencelock::store::{Fault, FaultyStore, Verb};
+    let folder = tempfile::tempdir().unwrap();
+    let file = fencelock_sqlite::SqliteStore::open(folder.path().join("locks.db")).unwrap();
+    let faulty = FaultyStore::new(file.clone());
+    let one = Client::with_store(std::sync::Arc::new(faulty.clone()));
+    let other = Client::with_store(std::sync::Arc::new(file));
+    let guard = one.mutex("job").lock().await.unwrap();
+    let waiter = tokio::spawn({
+        let mutex = one.mutex("job");
+        async move { mutex.lock().await.unwrap() }
+    });
+    let token = guard.token_hash();
+    let end = Instant::now() + PATIENCE;
+    while faulty.calls(Verb::Renew) == 0 {
+        assert!(Instant::now() < end, "it fetches fencing tokens for whoever waits");
+        tokio::time::sleep(millis(1)).await;
+    }
+    faulty.plan(Verb::ExchangeToken, Fault::LostReply);
+    within(guard.leak()).await.unwrap_err();
+    // What the exchange had taken was given back: nobody can have that lease any more.
+    let next = within(waiter).await.unwrap();
+    assert_ne!(next.token_hash(), token);
+    let attempt = other.mutex("job").try_lock().await.unwrap();
+    assert!(matches!(attempt, Attempt::Busy(_)), "{next:?} beside {attempt:?}");
+}
