@@ -109,10 +109,11 @@ impl Job {
         match self.copies {
             Copies::None => true,
             Copies::Some { count, deadline } => {
-                let freed = matches!(reply.answer, Released::Held | Released::Withdrawn);
-                let remembered = context.remembers_tokens();
-                // A freed lease was the only copy, or the store refuses the others from now on.
-                let only = freed && (count == 1 || remembered);
+                // A freed lease was the only copy, or the store refuses the others from now on. A
+                // place says nothing: an earlier question may have left it, whose answer was seen,
+                // and of a place that was given up the store remembers nothing.
+                let freed = reply.answer == Released::Held;
+                let only = freed && (count == 1 || context.remembers_tokens());
                 let refused = deadline.zip(reply.at).is_some_and(|(deadline, at)| at > deadline);
                 only || refused
             }
@@ -133,5 +134,29 @@ struct Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         self.context.keeper.tried(self.again.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fencelock_core::{LockName, StoreTime};
+    use fencelock_store::{MemoryStore, Store};
+
+    use super::*;
+    use crate::context::Settings;
+
+    #[test]
+    fn a_place_that_was_given_up_proves_no_copy_to_be_gone() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let context = Context::new(store, Settings::default(), None);
+        let name = LockName::new("job").expect("a name");
+        let request = ReleaseRequest::new(name, rt::fresh_token());
+        let deadline = StoreTime::from_micros(100);
+        let copies = Copies::Some { count: 1, deadline: Some(deadline) };
+        let job = Job::of_request(request, copies, Moment::NEVER);
+        let answered = |answer, at| Reply::new(answer).at(StoreTime::from_micros(at));
+        assert!(!job.is_final(&context, &answered(Released::Withdrawn, 100)));
+        assert!(job.is_final(&context, &answered(Released::Withdrawn, 101)));
+        assert!(job.is_final(&context, &answered(Released::Held, 100)));
     }
 }
