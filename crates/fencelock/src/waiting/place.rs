@@ -170,6 +170,10 @@ impl Place {
         let (Some((seen, sent)), Some(armed)) = (self.asked, &mut self.armed) else {
             return Ok(None);
         };
+        // What was for a token that is used up came too late to be taken with it.
+        if hand_off.token != armed.request().token {
+            return Ok(None);
+        }
         let drift = self.context.settings.drift;
         let Some(left) = hand_off.left(seen, sent, heard, drift) else { return Ok(None) };
         let Some(guard) = armed.handed(&hand_off, left, sent, heard)? else { return Ok(None) };
