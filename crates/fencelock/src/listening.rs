@@ -65,7 +65,9 @@ impl Ears {
         if let Some(known) = known() {
             return known;
         }
-        let _turn = self.subscribing.lock().await;
+        // Whoever has this may be a task of a runtime that nobody drives just now.
+        let turn = context.clock.until(by, self.subscribing.lock());
+        let Some(_turn) = turn.await else { return None };
         if let Some(known) = known() {
             return known;
         }
