@@ -116,7 +116,16 @@ async fn waiting(server: &RedisServer, store: &RedisStore) -> Result<(), StoreEr
         }
         rt::sleep(Duration::from_millis(5)).await;
     }
-    Ok(())
+    let holder = token();
+    let _ = take(store, "w", holder).await;
+    let (gone, living) = (waits("w", waiters[0].listener), waits("w", None));
+    let _ = store.acquire(&gone, by).await?;
+    let _ = store.acquire(&living, by).await?;
+    let _ = store.release(&release(holder), by).await?;
+    match store.acquire(&living, by).await?.answer {
+        Acquired::Granted(_) => Ok(()),
+        other => Err(wrong(&format!("whoever is gone was not passed over: {other:?}"))),
+    }
 }
 
 #[tokio::test]

@@ -20,13 +20,15 @@
 --   n token(32) left_us(16)      the waiter is the next; the lease before it ends then
 --   w token(32)                  somebody began to wait for the lease of this token
 --   r token(32)                  somebody asked for the lease of this token back
--- It is sent when what it tells is written. Nobody heard it: that place is passed over in the same
--- step, and the next one written over it. That the channel is denied says nothing about the waiter.
+-- It is sent when what it tells is written. A place whose channel nobody listens to is passed over
+-- before anything is written or sent for it: a message goes to replicas, too, and whoever still
+-- listens at one that was the primary would begin with a fencing token that the next gets as well.
+-- That a command is denied says nothing about the waiter.
 
 -- How many places whose waiters are gone, and how many gaps, one step passes over; the next step
 -- goes on. A step must stay short.
 local passed_max, gaps_max = 1000, 10000
--- Channels that nobody listens to.
+-- Channels, and whether nobody listens to them.
 local dead = {}
 
 -- The string of a place, false for a gap. Reads ahead.
@@ -123,6 +125,18 @@ local function position(key, line, number)
   return math.min(before + 1, line.length)
 end
 
+-- Whether somebody may listen. False where certainly nobody does.
+local function is_heard(channels, listener)
+  if listener == none or sub(channels, 1, 1) ~= '1' then
+    return true
+  end
+  if dead[listener] == nil then
+    local count = redis.pcall('PUBSUB', 'NUMSUB', sub(channels, 2) .. '!wake:' .. listener)
+    dead[listener] = not count.err and count[2] == 0
+  end
+  return not dead[listener]
+end
+
 -- Tells somebody something. False where certainly nobody listens.
 local function tell(channels, listener, message)
   if listener == none then
@@ -199,10 +213,10 @@ local function pass_on(key, record, keep)
         return record
       end
       drop(line, place.number, place.token)
-    elseif dead[place.listener] then
+    elseif not is_heard(line.channels, place.listener) then
       drop(line, place.number, place.token)
     else
-      local new, expiry = handed(record, place), line.expiry
+      local new = handed(record, place)
       if not new then
         return record
       end
@@ -213,14 +227,11 @@ local function pass_on(key, record, keep)
         message, same = message .. 'n' .. follower.token .. '00000' .. place.claim .. '000', true
       end
       store(key, new)
-      if tell(line.channels, place.listener, message) then
-        if new.line and not same then
-          announce(key, line, place.claim * 1000)
-        end
-        return new
+      tell(line.channels, place.listener, message)
+      if new.line and not same then
+        announce(key, line, place.claim * 1000)
       end
-      -- Whoever comes next, or nobody, is written over it.
-      line.expiry, line.changed = expiry, true
+      return new
     end
   end
   return record
