@@ -77,8 +77,9 @@ pub(crate) async fn release(mut guard: Guard) -> Released {
             None => sending.await,
         }
     };
-    // Where released tokens are forgotten, a late copy of the acquire would be granted again.
-    let stray = cell.fixed.stray.is_some() && !context.remembers_tokens();
+    // The token is remembered until the next grant at most, which may have been the very next thing:
+    // a late copy of the acquire would be granted again, or take a place.
+    let stray = cell.fixed.stray.is_some();
     if (released != Released::Unknown && !stray) || context.is_closed() {
         unfinished.is_over = true;
     }

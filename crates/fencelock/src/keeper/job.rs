@@ -79,7 +79,7 @@ impl Job {
         let by = now.saturating_add(context.settings.request_timeout);
         let result = policy::give_back(context, &self.request, self.least_end, now, by).await;
         match &result {
-            Ok(reply) if self.is_final(context, reply) => return None,
+            Ok(reply) if self.is_final(reply) => return None,
             Ok(_) => {}
             Err(error) if error.kind() == StoreErrorKind::Closed => return None,
             Err(error) => {
@@ -105,15 +105,14 @@ impl Job {
     }
 
     /// Whether no copy of the acquire can make a lease after this answer.
-    fn is_final(&self, context: &Context, reply: &Reply<Released>) -> bool {
+    fn is_final(&self, reply: &Reply<Released>) -> bool {
         match self.copies {
             Copies::None => true,
             Copies::Some { count, deadline } => {
-                // A freed lease was the only copy, or the store refuses the others from now on. A
-                // place says nothing: an earlier question may have left it, whose answer was seen,
-                // and of a place that was given up the store remembers nothing.
-                let freed = reply.answer == Released::Held;
-                let only = freed && (count == 1 || context.remembers_tokens());
+                // A freed lease was the only copy. Of more of them, only the deadline says that they
+                // come too late: the next who is granted the lock is remembered in place of it. A
+                // place says nothing: an earlier question may have left it, whose answer was seen.
+                let only = reply.answer == Released::Held && count == 1;
                 let refused = deadline.zip(reply.at).is_some_and(|(deadline, at)| at > deadline);
                 only || refused
             }
@@ -140,23 +139,23 @@ impl Drop for Turn {
 #[cfg(test)]
 mod tests {
     use fencelock_core::{LockName, StoreTime};
-    use fencelock_store::{MemoryStore, Store};
 
     use super::*;
-    use crate::context::Settings;
 
     #[test]
     fn a_place_that_was_given_up_proves_no_copy_to_be_gone() {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let context = Context::new(store, Settings::default(), None);
         let name = LockName::new("job").expect("a name");
         let request = ReleaseRequest::new(name, rt::fresh_token());
         let deadline = StoreTime::from_micros(100);
         let copies = Copies::Some { count: 1, deadline: Some(deadline) };
         let job = Job::of_request(request, copies, Moment::NEVER);
         let answered = |answer, at| Reply::new(answer).at(StoreTime::from_micros(at));
-        assert!(!job.is_final(&context, &answered(Released::Withdrawn, 100)));
-        assert!(job.is_final(&context, &answered(Released::Withdrawn, 101)));
-        assert!(job.is_final(&context, &answered(Released::Held, 100)));
+        assert!(!job.is_final(&answered(Released::Withdrawn, 100)));
+        assert!(job.is_final(&answered(Released::Withdrawn, 101)));
+        assert!(job.is_final(&answered(Released::Held, 100)));
+        let copies = Copies::Some { count: 2, deadline: Some(deadline) };
+        let job = Job { copies, ..job };
+        assert!(!job.is_final(&answered(Released::Held, 100)), "the next is remembered instead");
+        assert!(job.is_final(&answered(Released::Taken, 101)));
     }
 }
