@@ -89,8 +89,8 @@ impl Ears {
             }
         };
         let mut slots = self.slots();
-        // Runtimes that have ended took their subscriptions along.
-        let gone: Vec<_> = slots.extract_if(|_, slot| slot.is_over()).collect();
+        // Runtimes that have ended took their subscriptions along, or wait for none any more.
+        let gone: Vec<_> = slots.extract_if(|_, slot| slot.is_over(now)).collect();
         let old = slots.insert(runtime, slot);
         drop(slots);
         // Their drop goes to the store: not under the lock.
@@ -110,8 +110,11 @@ impl Ears {
 }
 
 impl Slot {
-    fn is_over(&self) -> bool {
-        matches!(self, Self::Live(ear, _) if ear.is_broken())
+    fn is_over(&self, now: Moment) -> bool {
+        match self {
+            Self::Live(ear, _) => ear.is_broken(),
+            Self::Deaf(until) => now >= *until,
+        }
     }
 }
 
