@@ -212,20 +212,22 @@ impl Place {
         self.context.keeper.start()?;
         let claim = self.claim();
         let ear = self.ear();
-        let live = self.live(ear.is_some(), claim);
         let reserve = turn.map_or(0, Turn::reserve);
         let (context, plan) = (Arc::clone(&self.context), &self.plan);
         let armed = self
             .armed
             .get_or_insert_with(|| Armed::new(&context, plan.fresh_request(), plan.manner));
-        armed.wish(PlaceRequest::new(claim, live), reserve);
         if let Some(ear) = &ear
             && self.route.as_ref().is_none_or(|route| !Arc::ptr_eq(route.ear(), ear))
         {
             // Before the question can leave: what answers it may come by message.
             self.route = Some(ear.expect(armed.request().token, &self.mail));
         }
-        armed.hear_with(ear.clone());
+        armed.hear_with(ear);
+        // It may have broken just now, before it knew of this route.
+        let hears = armed.request().listener.is_some();
+        let live = live(hears, plan.is_barging(), claim);
+        armed.wish(PlaceRequest::new(claim, live), reserve);
         let tried_at = context.clock.now();
         let asked = armed.send(tried_at, context.call_limit_from(tried_at, watch.limit())).await;
         let sent = asked.sent;
@@ -248,8 +250,8 @@ impl Place {
                 self.failures = 0;
                 let view = watch.queued(&queued);
                 see(turn, view);
-                self.queued(&queued, ear.is_some(), claim, live);
-                if ear.is_none() {
+                self.queued(&queued, hears, claim, live);
+                if !hears {
                     self.open_ear(watch).await;
                 }
                 return Ok(None);
@@ -288,15 +290,6 @@ impl Place {
         }
     }
 
-    /// Who is told asks seldom; who is not, often, so that its place is not kept for long.
-    fn live(&self, hears: bool, claim: Ttl) -> Duration {
-        match (hears, self.plan.is_barging()) {
-            (true, false) => PlaceRequest::LIVE,
-            (true, true) => BARGING_LIVE,
-            (false, _) => claim.as_duration().saturating_mul(2).max(Duration::from_secs(1)),
-        }
-    }
-
     fn queued(&mut self, queued: &Queued, hears: bool, claim: Ttl, live: Duration) {
         let (place, waiting) = (queued.position, queued.busy.holder.waiting);
         self.position = Some(Position { place, waiting });
@@ -312,6 +305,15 @@ impl Place {
             _ => beat,
         };
         self.look_at = self.context.clock.now().saturating_add(look);
+    }
+}
+
+/// Who is told asks seldom; who is not, often, so that its place is not kept for long.
+fn live(hears: bool, is_barging: bool, claim: Ttl) -> Duration {
+    match (hears, is_barging) {
+        (true, false) => PlaceRequest::LIVE,
+        (true, true) => BARGING_LIVE,
+        (false, _) => claim.as_duration().saturating_mul(2).max(Duration::from_secs(1)),
     }
 }
 
