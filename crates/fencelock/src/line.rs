@@ -135,7 +135,11 @@ impl Lines {
     pub(crate) fn close(&self) {
         let lines: Vec<_> = locked(&self.0).values().map(Arc::clone).collect();
         for line in lines {
-            let waiters = std::mem::take(&mut locked(&line.0).waiters);
+            let waiters = {
+                let mut state = locked(&line.0);
+                state.gone = 0;
+                std::mem::take(&mut state.waiters)
+            };
             for waiter in waiters {
                 // Whoever is gone needs no news.
                 let _ = waiter.give(Gift::Closed);
@@ -207,17 +211,26 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let old = std::mem::replace(&mut *locked(&self.waiter.slot), Slot::Gone);
-        if matches!(old, Slot::Waiting) {
+        let old = {
+            // Under the lock of the line, so that whoever takes it out of there knows that it counts.
             let mut state = locked(&self.line.0);
-            state.gone += 1;
-            if state.gone > 16 && state.gone > state.waiters.len() / 2 {
-                state.gone = 0;
-                state.waiters.retain(|waiter| !waiter.is_gone());
+            let old = std::mem::replace(&mut *locked(&self.waiter.slot), Slot::Gone);
+            if matches!(old, Slot::Waiting) {
+                state.gone += 1;
+                if state.gone > 16 && state.gone > state.waiters.len() / 2 {
+                    state.gone = 0;
+                    state.waiters.retain(|waiter| !waiter.is_gone());
+                }
             }
+            old
+        };
+        // A gift goes on to the next, with no lock held; the turn with its place at the store.
+        match old {
+            Slot::Given(Gift::Turn(turn, place)) => {
+                turn.end(place.filter(|place| place.is_placed()));
+            }
+            other => drop(other),
         }
-        // A gift goes on to the next, with no lock held.
-        drop(old);
     }
 }
 
@@ -356,6 +369,10 @@ pub(crate) fn pass_on(guard: &mut Guard) -> bool {
                 // It went in this instant. The lease is ours again, as its newest hold.
                 guard.take_over(back);
                 turn = cell.end_turn();
+                if let Some(line) = turn.as_ref().and_then(Turn::line) {
+                    let mut state = locked(&line.0);
+                    state.gone = state.gone.saturating_sub(1);
+                }
             }
             Err(_) => return true,
         }
