@@ -266,7 +266,7 @@ impl Armed {
             token: request.token,
             retain: request.retain,
             renewal: self.manner.renewal,
-            bound: request.binding != fencelock_core::Binding::Unbound,
+            binding: request.binding.clone(),
             process: self.context.process,
             metadata: request.metadata.clone(),
             stray,

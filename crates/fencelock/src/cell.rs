@@ -15,7 +15,7 @@ use std::{
 };
 
 use fencelock_core::{
-    Drift, FencingToken, Holder, Lease, LeaseState, LossReason, Metadata, Moment, Names,
+    Binding, Drift, FencingToken, Holder, Lease, LeaseState, LossReason, Metadata, Moment, Names,
     ReleaseRequest, RenewRequest, RenewalSchedule, Retain, Token, Ttl, min_validity,
 };
 use fencelock_store::{Clock, rt};
@@ -36,8 +36,8 @@ pub(crate) struct Fixed {
     pub(crate) token: Token,
     pub(crate) retain: Retain,
     pub(crate) renewal: Renew,
-    /// It ends with this process, besides its ttl.
-    pub(crate) bound: bool,
+    /// What it ends with besides its ttl.
+    pub(crate) binding: Binding,
     /// The process that was granted it.
     pub(crate) process: u32,
     /// What the holder says of itself.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use fencelock_core::{
-    ExchangeRequest, Exchanged, Grant, LeaseState, LossReason, Moment, ReleaseRequest,
+    Binding, ExchangeRequest, Exchanged, Grant, LeaseState, LossReason, Moment, ReleaseRequest,
     RenewRequest, Renewed, StoreTime, Token, min_validity,
 };
 use fencelock_store::{Outcome, StoreError, rt};
@@ -35,7 +35,7 @@ pub(crate) async fn leave(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Resu
     cell.shared.set_private();
     // From here on a renewal would only be told that the old token is worth nothing.
     context.keeper.remove(cell);
-    let ticket = if cell.fixed.bound {
+    let ticket = if cell.fixed.binding != Binding::Unbound {
         // A token that is bound to this process can't outlive it.
         let mut request = exchange_request(context, &cell.fixed.names, cell.fixed.token, ttl)?;
         request.metadata = cell.fixed.metadata.clone();
@@ -140,7 +140,7 @@ pub(crate) async fn adopt(
         token: to,
         retain: context.settings.retain,
         renewal,
-        bound: false,
+        binding: Binding::Unbound,
         process: context.process,
         metadata: own_metadata,
         stray: None,

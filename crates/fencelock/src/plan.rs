@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fencelock_core::{AcquireRequest, Binding, Names, Token, Ttl, min_validity};
+use fencelock_core::{AcquireRequest, Names, Token, Ttl, min_validity};
 use fencelock_store::rt;
 
 use crate::{
@@ -109,7 +109,8 @@ impl Plan {
             && [manner.policy, fixed.policy] == [Policy::default(); 2]
             && request.retain == fixed.retain
             && request.metadata == fixed.metadata
-            && (request.binding != Binding::Unbound) == fixed.bound
+            // Else the lease would end with processes that the next holder has nothing to do with.
+            && request.binding == fixed.binding
             && request.floor <= cell.fencing_token()
     }
 

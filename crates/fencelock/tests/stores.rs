@@ -411,3 +411,24 @@ async fn a_leak_without_an_answer_leaves_one_holder() {
     let attempt = other.mutex("job").try_lock().await.unwrap();
     assert!(matches!(attempt, Attempt::Busy(_)), "{next:?} beside {attempt:?}");
 }
+
+/// Goal: no lease goes on to a task while it ends with somebody else's process: that one's end
+/// would make a second holder.
+#[tokio::test]
+async fn a_lease_that_ends_with_another_process_is_not_passed_on() {
+    use fencelock::store::core::{Binding, ProcessId};
+    let folder = tempfile::tempdir().unwrap();
+    let client = client(format!("sqlite:{}", folder.path().join("locks.db").display()));
+    let stat = std::fs::read_to_string("/proc/1/stat").unwrap();
+    let mut fields = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace();
+    let started = fields.nth(19).unwrap().parse().unwrap();
+    let first = Binding::Processes(vec![ProcessId { pid: 1, started }]);
+    let guard = client.mutex("job").bind(first).lock().await.unwrap();
+    let token = guard.token_hash();
+    let mutex = client.mutex("job");
+    let waiter = tokio::spawn(async move { mutex.lock().await.unwrap() });
+    // Time for what would make it possible: the fencing tokens for whoever waits.
+    tokio::time::sleep(millis(100)).await;
+    guard.release().await;
+    assert_ne!(within(waiter).await.unwrap().token_hash(), token);
+}
