@@ -67,7 +67,7 @@ impl Ears {
         }
         // Whoever has this may be a task of a runtime that nobody drives just now.
         let turn = context.clock.until(by, self.subscribing.lock());
-        let Some(_turn) = turn.await else { return None };
+        let _turn = turn.await?;
         if let Some(known) = known() {
             return known;
         }
