@@ -156,6 +156,11 @@ impl<'a> Fields<'a> {
         Metadata::new(self.rest).map_err(|_| Odd("too much metadata"))
     }
 
+    /// A number of what the reply has several of.
+    pub(crate) fn count(&mut self) -> Result<usize, Odd> {
+        usize::try_from(self.digits(4)?).map_err(|_| Odd("too large a number"))
+    }
+
     /// Whether everything was taken.
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()

@@ -56,8 +56,10 @@ impl Wire {
         });
         let sizes = (keys + count, key_bytes + bytes);
         let mut question = Question::script(script, keys, sizes);
+        let mut key = Vec::new();
         for name in names {
-            question.arg(&self.keys.key(name));
+            self.keys.write(name, &mut key);
+            question.arg(&key);
         }
         question
     }

@@ -1,16 +1,20 @@
 //! Prolongs leases, many at a time.
+//!
+//! Nearly all leases of a batch are of one name and are asked the same, so this is said once for
+//! all of them, and only what is to say of a lease beyond "kept" is answered: see `renew.lua`.
 
 use std::sync::LazyLock;
 
-use fencelock_core::{AcquireRequest, ListenerId, Moment, RenewRequest, Renewed, StoreTime};
-use fencelock_store::{StoreError, StoreResult};
+use fencelock_core::{AcquireRequest, ListenerId, Moment, RenewRequest, Renewed, StoreTime, Token};
+use fencelock_store::{Reply, StoreError, StoreResult};
 
 use super::{
     UNKNOWN_LETTER, ahead_us, digits, listener_digits, mark_unattended, retain_ms, ttl_digits,
 };
 use crate::{
+    connection::Answer,
     reply::{Fields, Odd},
-    script::{Script, script},
+    script::{Question, Script, script},
     wire::Wire,
 };
 
@@ -29,28 +33,124 @@ pub(crate) async fn renew(
 }
 
 async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec<Renewed>> {
-    let names = part.iter().flat_map(|request| request.names.iter());
-    let mut question = wire.script_on(&SCRIPT, names, 1 + 5 * part.len(), 128 * part.len());
-    question.arg(ahead_us().as_bytes());
-    for request in part {
-        question.arg(request.names.len().to_string().as_bytes());
-        question.arg(&request.token.to_hex());
-        question.arg(&ttl_digits(request.ttl));
-        question.arg(retain_ms(request.retain).as_bytes());
-        question.arg(&rest(request));
+    let call = Call::new(part);
+    let answer = wire.ask(&mut call.question(wire), by).await?;
+    call.read(wire, answer)
+}
+
+/// One call: its leases in the order in which they are asked for.
+pub(super) struct Call<'a> {
+    leases: Vec<Asked<'a>>,
+    /// How many of them, from the first, only have to go on.
+    plain: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    request: &'a RenewRequest,
+    /// Where its answer belongs.
+    index: usize,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn new(part: &'a [RenewRequest]) -> Self {
+        let asked = part.iter().enumerate().map(|(index, request)| Asked { request, index });
+        let mut leases: Vec<_> = asked.collect();
+        // Those that are asked the same beside each other, else in their order: mostly it is
+        // sorted already.
+        leases.sort_by_key(|Asked { request, .. }| {
+            let same = is_plain(request).then_some((request.ttl, request.retain));
+            (same.is_none(), same)
+        });
+        let plain = leases.partition_point(|lease| is_plain(lease.request));
+        Self { leases, plain }
     }
-    let answer = wire.ask(&mut question, by).await?;
-    let mut refused = None;
-    let reply = super::read_list(wire, answer, part.len(), |letter, fields, at| {
-        decode(letter, fields, at, &mut refused)
-    })?;
-    // Where the server could say nothing at all, it was not asked to any effect.
-    match refused {
-        Some(text) if reply.answer.iter().all(|answer| *answer == Renewed::Unknown) => {
-            Err(StoreError::from(wire.refused_inside(&text)))
+
+    fn question(&self, wire: &Wire) -> Question {
+        /// What begins a record that is held: see `acquire.lua`.
+        const HELD: &[u8] = b"fl2mh";
+        const ARGUMENT_BYTES: usize = 48;
+        let names = self.leases.iter().flat_map(|lease| lease.request.names.iter());
+        let (plain, others) = self.leases.split_at(self.plain);
+        let count = 5 + plain.len() + 5 * others.len();
+        let mut question = wire.script_on(&SCRIPT, names, count, count * ARGUMENT_BYTES);
+        question.arg(ahead_us().as_bytes());
+        let is_alike = |one: &Asked<'_>, next: &Asked<'_>| {
+            (one.request.ttl, one.request.retain) == (next.request.ttl, next.request.retain)
+        };
+        for group in plain.chunk_by(is_alike) {
+            let Some(Asked { request, .. }) = group.first() else { continue };
+            question.arg(group.len().to_string().as_bytes());
+            question.arg(&ttl_digits(request.ttl));
+            question.arg(retain_ms(request.retain).as_bytes());
+            let mut start = [0; HELD.len() + Token::HEX_CHARACTERS];
+            start[..HELD.len()].copy_from_slice(HELD);
+            for Asked { request, .. } in group {
+                start[HELD.len()..].copy_from_slice(&request.token.to_hex());
+                question.arg(&start);
+            }
         }
-        _ => Ok(reply),
+        question.arg(b"0");
+        for Asked { request, .. } in others {
+            question.arg(request.names.len().to_string().as_bytes());
+            question.arg(&request.token.to_hex());
+            question.arg(&ttl_digits(request.ttl));
+            question.arg(retain_ms(request.retain).as_bytes());
+            question.arg(&rest(request));
+        }
+        question
     }
+
+    pub(super) fn read(&self, wire: &Wire, answer: Answer) -> StoreResult<Vec<Renewed>> {
+        let mut refused = None;
+        let decoded =
+            Fields::new(&answer.value).and_then(|fields| self.decode(fields, &mut refused));
+        let (answers, at) = decoded.map_err(|odd| wire.odd(odd))?;
+        match refused {
+            // Where the server could say nothing at all, it was not asked to any effect.
+            Some(text) if answers.iter().all(|answer| *answer == Renewed::Unknown) => {
+                Err(StoreError::from(wire.refused_inside(&text)))
+            }
+            _ => Ok(Reply::new(answers).at(at).of(answer.greeting.incarnation)),
+        }
+    }
+
+    fn decode(
+        &self,
+        mut fields: Fields<'_>,
+        refused: &mut Option<String>,
+    ) -> Result<(Vec<Renewed>, StoreTime), Odd> {
+        const ODD: Odd = Odd("answers to other renewals than were asked for");
+        let at = fields.time()?;
+        if fields.count()? != self.leases.len() {
+            return Err(ODD);
+        }
+        let mut answers = vec![Renewed::Unknown; self.leases.len()];
+        for Asked { request, index } in &self.leases[..self.plain] {
+            answers[*index] = Renewed::extended(request.ttl.as_duration());
+        }
+        let (mut before, mut others) = (0, self.leases.len() - self.plain);
+        while !fields.is_empty() {
+            let number = fields.count()?;
+            let length = fields.count()?;
+            let mut said = Fields::of(fields.take(length)?);
+            let lease = number.checked_sub(1).and_then(|place| self.leases.get(place));
+            let lease = lease.filter(|_| number > before).ok_or(ODD)?;
+            let letter = said.letter()?;
+            answers[lease.index] = decode(letter, said, at, refused)?;
+            others -= usize::from(number > self.plain);
+            before = number;
+        }
+        if others > 0 { Err(ODD) } else { Ok((answers, at)) }
+    }
+}
+
+/// Whether a lease only has to go on.
+fn is_plain(request: &RenewRequest) -> bool {
+    request.names.len() == 1
+        && request.listener.is_none()
+        && request.reserve == 0
+        && !request.unattended
 }
 
 /// What a renewal changes besides the end.
@@ -65,7 +165,7 @@ fn rest(request: &RenewRequest) -> Vec<u8> {
     rest
 }
 
-pub(super) fn decode(
+fn decode(
     letter: u8,
     mut fields: Fields<'_>,
     at: StoreTime,

@@ -1,7 +1,7 @@
 //! The native readers take any reply: an answer or a protocol error comes of it.
 
-use fencelock_core::{AcquireRequest, LockName, Names, Renewed, Token, Ttl};
-use fencelock_store::{Outcome, StoreErrorKind};
+use fencelock_core::{AcquireRequest, LockName, Names, RenewRequest, Renewed, Token, Ttl};
+use fencelock_store::{Outcome, StoreErrorKind, StoreResult};
 use proptest::prelude::*;
 use redis::Value;
 
@@ -59,13 +59,14 @@ proptest! {
         });
         let released = read(&wire, answer(value.clone()), |letter, _, _| release::decode(letter));
         let inspected = read(&wire, answer(value.clone()), inspect::decode);
-        let renewed = read_list(&wire, answer(value.clone()), 1, |letter, fields, at| {
-            renew::decode(letter, fields, at, &mut None)
-        });
+        let renewal = renewals(1, 0);
+        let renewed = renew::Call::new(&renewal).read(&wire, answer(value.clone()));
+        let inspected_all = read_list(&wire, answer(value.clone()), 1, inspect::decode);
         let results = [
             acquired.map(|reply| format!("{reply:?}")),
             released.map(|reply| format!("{reply:?}")),
             inspected.map(|reply| format!("{reply:?}")),
+            renewed.map(|reply| format!("{reply:?}")),
         ];
         for result in results {
             prop_assert!(a_string || result.is_err());
@@ -74,7 +75,7 @@ proptest! {
                 prop_assert_eq!(error.outcome(), Outcome::Unknown);
             }
         }
-        prop_assert!(!a_string || renewed.is_err());
+        prop_assert!(!a_string || inspected_all.is_err());
         plain::tests::decode_everything(&value);
     }
 
@@ -99,16 +100,79 @@ fn numbers_are_written_with_all_their_digits() {
     assert_eq!(&deadline_digits(Some(StoreTime::from_micros(u64::MAX))), b"9999999999999999");
 }
 
+/// So many plain leases, and then so many that want something besides.
+fn renewals(plain: u8, others: u8) -> Vec<RenewRequest> {
+    let ttl = Ttl::from_millis(1_000).expect("a ttl");
+    let all = (0..plain + others).map(|number| {
+        let name = LockName::new([b'a' + number]).expect("a name");
+        let mut request = RenewRequest::new(name, Token::from_bytes([number; 16]), ttl);
+        request.unattended = number >= plain;
+        request
+    });
+    all.collect()
+}
+
+fn renewed(batch: &[RenewRequest], said: &str) -> StoreResult<Vec<Renewed>> {
+    let text = format!("1700000000000000{said}");
+    let value = Value::BulkString(text.into_bytes());
+    renew::Call::new(batch).read(&wire(), answer(value))
+}
+
 #[test]
 fn a_renewal_that_the_server_could_not_do_is_unknown() {
-    let lines = ["1700000000000000", "eREADONLY You can't write", "na"];
-    let list = lines.map(|line| Value::BulkString(line.as_bytes().to_vec()));
-    let mut refused = None;
-    let reply = read_list(&wire(), answer(Value::Array(list.to_vec())), 2, |letter, fields, at| {
-        renew::decode(letter, fields, at, &mut refused)
-    });
-    let answers = reply.expect("it is well formed").answer;
+    let batch = renewals(3, 0);
+    let said = "000300010025eREADONLY You can't write00030002na";
+    let answers = renewed(&batch, said).expect("it is well formed").answer;
     assert_eq!(answers[0], Renewed::Unknown);
-    assert_eq!(answers[1], Renewed::NotHeld(fencelock_core::NotHeld::Absent));
-    assert_eq!(refused.as_deref(), Some("READONLY You can't write"));
+    assert_eq!(answers[1], Renewed::extended(Duration::from_secs(1)));
+    assert_eq!(answers[2], Renewed::NotHeld(fencelock_core::NotHeld::Absent));
+    let error = renewed(&batch[..1], &format!("0001{}", &said[4..37])).expect_err("all of it");
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+}
+
+#[test]
+fn what_is_asked_in_another_order_is_answered_in_its_own() {
+    let mut batch = renewals(2, 2);
+    batch.rotate_left(3);
+    // Another ttl is another group, and the longer one comes last.
+    batch[1].ttl = Ttl::from_millis(3_000).expect("a ttl");
+    let kept = format!("k17000000000000000000{}{:016}1{:08}", "9000", 0, 7);
+    let said = format!("000400030002nr0004{:04}{kept}", kept.len());
+    let answers = renewed(&batch, &said).expect("it is well formed").answer;
+    assert_eq!(answers[0], Renewed::NotHeld(fencelock_core::NotHeld::Released));
+    assert_eq!(answers[1], Renewed::extended(Duration::from_secs(3)));
+    assert_eq!(answers[2], Renewed::extended(Duration::from_secs(1)));
+    let Renewed::Extended { remaining, waiting: 7, revoked: true, .. } = answers[3] else {
+        panic!("{:?}", answers[3]);
+    };
+    assert_eq!(remaining, Duration::from_secs(9));
+}
+
+#[test]
+fn an_answer_to_other_renewals_is_none() {
+    let batch = renewals(2, 1);
+    for said in [
+        "",
+        "0002",
+        "0004",
+        // Nothing of the one that wants more.
+        "0003",
+        "000300010002na",
+        // Twice, in a wrong order, of nobody, cut off.
+        "000300030002na00030002na",
+        "000300030002na00010002na",
+        "000300000002na00030002na",
+        "000300030002na00040002na",
+        "000300030003na",
+        "000300030002na0001",
+        "00030003000",
+        "000300030001n",
+        "000300030000",
+        "000300030002nz",
+        "000300030002?a",
+    ] {
+        let error = renewed(&batch, said).expect_err(said);
+        assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::Protocol, Outcome::Unknown));
+    }
+    assert!(renewed(&batch, "000300030002na").is_ok());
 }
