@@ -194,23 +194,36 @@ impl Connections {
         by: Moment,
     ) -> Result<Ear, StoreError> {
         self.left(clock, by)?;
+        let flight = Flight::new(self.lane()?, &self.target);
+        // First, whether anything can come: whose scripts may not publish would wait in vain for
+        // what nobody may say. Nobody listens yet.
+        let mut probe = redis::Cmd::with_capacity(3, 64);
+        probe.arg("PUBLISH").arg(channel).arg("");
+        let _ = self.told(&flight, probe, clock, by).await?;
         let mut command = redis::Cmd::with_capacity(2, 64);
         command.arg("SUBSCRIBE").arg(channel);
-        let mut question = Question::command(command, Again::Harmless, Order::Any);
-        let flight = Flight::new(self.lane()?, &self.target);
-        match Box::pin(clock.until(by, question.ask(&flight, None))).await {
-            Some(Ok(answer)) if matches!(answer.value, Value::Push { .. }) => {}
-            Some(Ok(_)) => {
-                return Err(error::odd(self.at(), "something that confirms no subscription").into());
-            }
-            Some(Err(failure)) => {
-                // Whatever became of it: nobody else knows the channel.
-                return Err(Failure { outcome: Outcome::NotDone, ..failure }.into());
-            }
-            None => return Err(flight.overdue(clock.now())),
+        let answer = self.told(&flight, command, clock, by).await?;
+        if !matches!(answer.value, Value::Push { .. }) {
+            return Err(error::odd(self.at(), "something that confirms no subscription").into());
         }
         let ear = flight.listen(channel, hearer);
         ear.ok_or_else(|| error::unreachable(self.at(), "the connection broke").into())
+    }
+
+    /// Asks for one step of a subscription. Whatever became of it: nobody else knows the channel.
+    async fn told(
+        &self,
+        flight: &Flight<'_>,
+        command: redis::Cmd,
+        clock: &Clock,
+        by: Moment,
+    ) -> Result<Answer, StoreError> {
+        let mut question = Question::command(command, Again::Harmless, Order::Any);
+        match Box::pin(clock.until(by, question.ask(flight, None))).await {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(failure)) => Err(Failure { outcome: Outcome::NotDone, ..failure }.into()),
+            None => Err(flight.overdue(clock.now())),
+        }
     }
 
     /// How much time a call has.

@@ -244,8 +244,12 @@ async fn without_the_right_to_messages_waiters_are_served_as_they_ask() {
 
 #[tokio::test]
 async fn a_subscription_without_its_right_is_denied_with_a_sentence() {
-    for (denied, says) in [("-subscribe", "grant +subscribe"), ("resetchannels", "channel pattern")]
-    {
+    for (denied, says) in [
+        ("-subscribe", "grant +subscribe"),
+        // Whoever would be told nothing is not to believe that it listens.
+        ("-publish", "grant +publish"),
+        ("resetchannels", "channel pattern"),
+    ] {
         let server = server_with(Dialect::Native, &documented(Dialect::Native));
         let store = store_at(&server.url_as("app", "p"), Dialect::Native);
         server.cli(&["ACL", "SETUSER", "app", denied]);
