@@ -157,9 +157,13 @@ fn processes_that_are_killed_and_frozen_never_overlap_and_tokens_grow() {
     let end = Instant::now() + Duration::from_secs(if is_soak { 120 } else { 5 });
     let (server, folder) = (RedisServer::start(), tempfile::tempdir().expect("a folder"));
     let mut children: Vec<Child> = (0..PROCESSES).map(|_| start(&server, folder.path())).collect();
-    let mut done = [0; 5];
+    let mut done = [0_u32; 5];
     while Instant::now() < end {
-        let what = random.below(5);
+        // Each of them at least once.
+        let total: u32 = done.iter().sum();
+        let what = if total < 5 { total as usize } else { random.below(5) };
+        // Also for longer than a lease, though not each time.
+        let longest = if random.below(3) == 0 { 1_500 } else { 300 };
         let child = &mut children[random.below(PROCESSES)];
         match what {
             0 => {
@@ -169,7 +173,7 @@ fn processes_that_are_killed_and_frozen_never_overlap_and_tokens_grow() {
             1 | 2 => {
                 child.ask("pause", "");
                 child.freeze();
-                std::thread::sleep(Duration::from_millis(50 + random.below(1_500) as u64));
+                std::thread::sleep(Duration::from_millis(50 + random.below(longest) as u64));
                 child.thaw();
                 child.ask("resume", "");
             }
@@ -181,7 +185,7 @@ fn processes_that_are_killed_and_frozen_never_overlap_and_tokens_grow() {
             }
         }
         done[what] += 1;
-        std::thread::sleep(Duration::from_millis(random.below(300) as u64));
+        std::thread::sleep(Duration::from_millis(random.below(150) as u64));
     }
     let mut grants = 0;
     for child in &mut children {

@@ -97,6 +97,25 @@ fn the_first_in_line_that_is_killed_costs_no_delay() {
     }
 }
 
+/// Goal: the dead before it in the line do not keep anybody from seeing the end of a lease.
+#[test]
+fn a_holder_and_the_first_in_line_that_are_killed_are_followed_by_the_second() {
+    for place in Place::both() {
+        let (holder, first) = held(&place.url(), TTL);
+        let mut second = waiter(&place.url(), "c", 2);
+        holder.freeze();
+        let asked = now();
+        let left = remaining(&mut second);
+        first.kill();
+        holder.kill();
+        let granted = second.granted("c");
+        let late = i128::from(granted.at) - i128::from(asked) - left.as_nanos() as i128;
+        println!("{}: both killed: {} us after the end of the lease", place.kind(), late / 1_000);
+        assert!(late < SLACK.as_nanos() as i128, "{late} ns");
+        second.release("c");
+    }
+}
+
 /// Goal: a grant that nobody takes up ends with the claim. Method: the first in line is frozen, so
 /// that it is granted the lock and can do nothing, and then killed.
 #[test]

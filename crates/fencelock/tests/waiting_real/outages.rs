@@ -68,13 +68,15 @@ fn nobody_is_forgotten_when_subscriptions_are_killed() {
 #[test]
 fn nobody_is_forgotten_by_a_server_that_forgot_everything() {
     let server = RedisServer::start();
-    let crowd = Crowd::behind_a_holder(&server, LIMIT);
-    server.cli(&["CONFIG", "SET", "save", ""]);
+    // Renewed every five seconds: it is told by then.
+    let crowd = Crowd::behind_a_holder(&server, Duration::from_secs(15));
     server.kill();
     server.restart();
     // The lock went with the rest.
     crowd.all_are_served("restarted empty");
-    assert_eq!(crowd.holder.wait("lost", "a").rest, "Disappeared");
+    let lost = crowd.holder.wait("lost", "a").rest;
+    // Seen by the next renewal, and perhaps by then of somebody else.
+    assert!(["Disappeared", "Taken"].contains(&lost.as_str()), "{lost}");
 }
 
 #[test]
