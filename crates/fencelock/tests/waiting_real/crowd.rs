@@ -47,8 +47,13 @@ fn wait_for(names: u64) {
             redis::cmd("TYPE").arg(key).query::<String>(&mut connection).expect("a type") == "hash"
         })
     });
-    // The last to come has told the store where it listens when this is answered.
-    child.waiting("job:0");
+    // Each tells the store where it listens, with a second question; then there is silence.
+    let mut asked = 0;
+    eventually(LIMIT, "all have asked", || {
+        std::thread::sleep(Duration::from_millis(100));
+        let before = std::mem::replace(&mut asked, Counts::of(&mut connection).scripts);
+        before == asked
+    });
     let after = rss(&mut child);
     let each = after.saturating_sub(before) / TASKS;
 

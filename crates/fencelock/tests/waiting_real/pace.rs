@@ -6,23 +6,31 @@ use fencelock_testkit::{Proxy, RedisServer};
 
 use crate::child::Child;
 
-const ROUNDS: usize = 100;
-const ONE_WAY: Duration = Duration::from_millis(1);
+const ROUNDS: usize = 40;
 
 /// Goal: a hand-off takes the release to the server and a message from it, and nothing else.
 /// Method: two processes take turns through a proxy, and the median of their hand-offs is compared
-/// with the round trips of the same minutes.
+/// with the round trips of the same minute. With a slow network a second round trip would show
+/// however busy the machine is; the figure of a fast one is printed.
 #[test]
 fn a_hand_off_takes_one_round_trip() {
+    let _figure = measure(Duration::from_millis(1), Duration::from_millis(20));
+    let trips = measure(Duration::from_millis(20), Duration::from_millis(100));
+    assert!(trips < 1.6, "{trips}");
+}
+
+/// Each way takes so long, and a holder keeps the lock for `hold`: long enough for the other to be
+/// in line again.
+fn measure(one_way: Duration, hold: Duration) -> f64 {
     let server = RedisServer::start();
     let proxy = Proxy::before(&server);
-    proxy.delay_requests(ONE_WAY);
-    proxy.delay_replies(ONE_WAY);
+    proxy.delay_requests(one_way);
+    proxy.delay_replies(one_way);
     let mut children = [Child::plain(&proxy.url()), Child::plain(&proxy.url())];
     for child in &mut children {
-        // Long enough for the other to be in line again.
-        child.say(format_args!("bounce all {ROUNDS} job 20"));
+        child.say(format_args!("bounce all {ROUNDS} job {}", hold.as_millis()));
     }
+    let round_trip = median(round_trips(&proxy));
     let mut grants = Vec::new();
     for (process, child) in children.iter().enumerate() {
         for grant in child.wait("bounced", "all").rest.split(' ') {
@@ -41,11 +49,11 @@ fn a_hand_off_takes_one_round_trip() {
             hand_offs.push(Duration::from_nanos(acquired - releasing));
         }
     }
-    assert!(hand_offs.len() > ROUNDS, "they took turns: {} times", hand_offs.len());
-    let (hand_off, round_trip) = (median(hand_offs), median(round_trips(&proxy)));
+    assert!(hand_offs.len() > ROUNDS / 2, "they took turns: {} times", hand_offs.len());
+    let hand_off = median(hand_offs);
     let trips = hand_off.as_secs_f64() / round_trip.as_secs_f64();
     println!("a hand-off takes {hand_off:?}, a round trip {round_trip:?}: {trips:.2} round trips");
-    assert!(trips < 2.0, "{trips}");
+    trips
 }
 
 fn round_trips(proxy: &Proxy) -> Vec<Duration> {
