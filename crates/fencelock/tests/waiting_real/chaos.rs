@@ -21,11 +21,11 @@ use std::{
 };
 
 use fencelock::Client;
-use fencelock_testkit::{RedisServer, Witness};
+use fencelock_testkit::{RedisServer, Witness, eventually};
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 
 use crate::{
-    child::Child,
+    child::{Child, LIMIT},
     driver::{ordered, tell},
 };
 
@@ -141,8 +141,8 @@ fn late(folder: &Path) -> PathBuf {
     folder.join("late")
 }
 
-fn start(server: &RedisServer, folder: &Path) -> Child {
-    let mut child = Child::plain(&server.url());
+fn start(url: &str, folder: &Path) -> Child {
+    let mut child = Child::plain(url);
     let ttl = TTL.as_millis();
     child.say(format_args!("contend {TASKS} job {ttl} {}", folder.display()));
     child
@@ -156,7 +156,8 @@ fn processes_that_are_killed_and_frozen_never_overlap_and_tokens_grow() {
     let is_soak = std::env::var_os("FENCELOCK_SOAK").is_some();
     let end = Instant::now() + Duration::from_secs(if is_soak { 120 } else { 5 });
     let (server, folder) = (RedisServer::start(), tempfile::tempdir().expect("a folder"));
-    let mut children: Vec<Child> = (0..PROCESSES).map(|_| start(&server, folder.path())).collect();
+    let mut children: Vec<Child> =
+        (0..PROCESSES).map(|_| start(&server.url(), folder.path())).collect();
     let mut done = [0_u32; 5];
     while Instant::now() < end {
         // Each of them at least once.
@@ -168,7 +169,7 @@ fn processes_that_are_killed_and_frozen_never_overlap_and_tokens_grow() {
         match what {
             0 => {
                 child.kill();
-                *child = start(&server, folder.path());
+                *child = start(&server.url(), folder.path());
             }
             1 | 2 => {
                 child.ask("pause", "");
@@ -197,6 +198,17 @@ fn processes_that_are_killed_and_frozen_never_overlap_and_tokens_grow() {
         assert!(child.events().iter().all(|event| event.kind != "failed"), "{}", child.shown());
     }
     check(folder.path(), grants, &done);
+}
+
+/// The witness can object: here each process has a lock of its own.
+#[test]
+fn the_witness_notices_when_the_lock_is_none() {
+    let (server, folder) = (RedisServer::start(), tempfile::tempdir().expect("a folder"));
+    let urls = (0..).map(|database| server.url_with_db(database));
+    let _children: Vec<Child> =
+        urls.take(PROCESSES).map(|url| start(&url, folder.path())).collect();
+    let witness = Witness::in_directory(folder.path());
+    eventually(LIMIT, "two are inside at once", || !witness.check().overlaps.is_empty());
 }
 
 fn check(folder: &Path, grants: u64, done: &[u32; 5]) {

@@ -128,7 +128,7 @@ impl Driver {
             ["begin", n] => self.begin(n),
             ["rss", n] => tell("rss", n, rss()),
             ["bounce", id, rounds, name, hold] => {
-                self.bounce(id, number(rounds), name, millis(hold))
+                self.bounce(id, number(rounds), name, millis(hold));
             }
             ["contend", count, name, ttl, folder] => {
                 let ttl = millis(ttl);
