@@ -16,11 +16,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use fencelock_core::{AcquireRequest, LockName, Moment, RenewRequest, Renewed};
+use fencelock_core::{AcquireRequest, ListenerId, LockName, Moment, RenewRequest, Renewed};
 use fencelock_store::rt;
 
 use crate::{
-    BusyView, Guard, HolderView, cell::LeaseCell, context::Context, plan::Plan, waiting::Place,
+    BusyView, Guard, HolderView, cell::LeaseCell, context::Context, listening, plan::Plan,
+    waiting::Place,
 };
 
 /// The lines of a client.
@@ -290,6 +291,10 @@ impl Turn {
 
     fn hand_on(&mut self, mut place: Option<Box<Place>>) {
         let Some(mut parts) = self.0.take() else { return };
+        if parts.context.is_forked() {
+            // The line is the parent's, and whoever had its locks at the fork is not here.
+            return;
+        }
         loop {
             let next = {
                 let mut state = locked(&parts.line.0);
@@ -388,7 +393,8 @@ fn widen(context: &Arc<Context>, cell: &Arc<LeaseCell>) {
     let Some(count) = cell.shared.wants_range() else { return };
     let (context, cell) = (Arc::clone(context), Arc::clone(cell));
     rt::try_spawn(async move {
-        let last = fetch(&context, &cell, count).await;
+        let listener = listening::begin(&context, &cell).await;
+        let last = fetch(&context, &cell, count, listener).await;
         cell.shared.widened(count, last);
     });
 }
@@ -397,9 +403,11 @@ async fn fetch(
     context: &Context,
     cell: &LeaseCell,
     count: u32,
+    listener: Option<ListenerId>,
 ) -> Option<fencelock_core::FencingToken> {
     let mut request: RenewRequest = cell.renew_request();
     request.reserve = count;
+    request.listener = listener;
     let by = context.call_limit(cell.deadline());
     if !cell.renewal_sent(request.ttl, by) {
         return None;

@@ -121,6 +121,7 @@ impl Slot {
 /// Hears for one runtime.
 pub(crate) struct Ear {
     clock: Clock,
+    process: u32,
     listener: Listener,
     routes: Mutex<HashMap<Token, Route>>,
     broken: AtomicBool,
@@ -146,6 +147,7 @@ impl Ear {
     fn new(clock: Clock) -> Self {
         Self {
             clock,
+            process: rt::process_id(),
             listener: Listener::default(),
             routes: Mutex::default(),
             broken: AtomicBool::new(false),
@@ -184,23 +186,31 @@ impl Ear {
 /// Whoever waits for that wants to know it at once, so the store is asked to tell: in a task of its
 /// own, since this one may be dropped at any time. Without it the next renewal brings the news.
 pub(crate) async fn revoked(context: &Arc<Context>, cell: &Arc<LeaseCell>) {
-    if !cell.shared.is_revoked() && cell.route.get().is_none() && cell.terms.begin_to_listen() {
+    if !cell.shared.is_revoked() && cell.route.get().is_none() {
         rt::try_spawn(listen_for(Arc::clone(context), Arc::clone(cell)));
     }
     cell.revoked().await;
 }
 
+/// Where this runtime is to be told of a lease that was granted before anybody listened, for the
+/// next renewal to say. Nothing where it is told already, or can't be.
+pub(crate) async fn begin(context: &Arc<Context>, cell: &Arc<LeaseCell>) -> Option<ListenerId> {
+    if cell.route.get().is_some() || !cell.terms.begin_to_listen() {
+        return None;
+    }
+    let by = context.call_limit(cell.deadline());
+    let ear = context.ears.open(context, by).await?;
+    let listener = ear.listener()?;
+    cell.route.set(ear.attend(cell)).is_ok().then_some(listener)
+}
+
 /// Has the store tell this runtime of a lease that was granted before anybody listened.
 async fn listen_for(context: Arc<Context>, cell: Arc<LeaseCell>) {
-    let by = context.call_limit(cell.deadline());
-    let Some(ear) = context.ears.open(&context, by).await else { return };
+    let Some(listener) = begin(&context, &cell).await else { return };
     let mut request = cell.renew_request();
-    request.listener = ear.listener();
+    request.listener = Some(listener);
     // A renewal never shortens, and this one is not meant to prolong.
     request.ttl = Ttl::MIN;
-    if request.listener.is_none() || cell.route.set(ear.attend(&cell)).is_err() {
-        return;
-    }
     let by = context.call_limit(cell.deadline());
     if !cell.renewal_sent(request.ttl, by) {
         return;
@@ -269,6 +279,10 @@ impl Routed {
 
 impl Drop for Routed {
     fn drop(&mut self) {
+        if self.ear.process != rt::process_id() {
+            // Forked: whoever had the lock at that moment is not here.
+            return;
+        }
         let mut routes = self.ear.routes();
         // The lease of a waiter's token has taken the route over.
         let same = |route: &Route| self.waits == matches!(route, Route::Waiter(_));

@@ -7,7 +7,7 @@ use crate::context::{self, Context};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::names;
-use crate::settings::{Dialect, Key};
+use crate::settings::{Dialect, Key, Origin};
 use crate::span;
 use crate::view::{self, Record};
 
@@ -26,8 +26,9 @@ pub(super) fn execute(arguments: &Revoke) -> Result<u8, Failure> {
 async fn revoke(context: &Context, client: &Client, names: &Names) -> Result<u8, Failure> {
     let name = names.first();
     let store = client.store_display();
-    // A setting that says not to wait for a grant is no wish to wait for no time here.
-    let wait = context.settings.wait.as_ref().filter(|wait| wait.origin.key() != Key::NoWait);
+    // Only as a flag: a setting for how long to wait for grants says nothing of giving back.
+    let typed = |origin: &Origin| matches!(origin, Origin::Flag(Key::Wait));
+    let wait = context.settings.wait.as_ref().filter(|wait| typed(&wait.origin));
     let answer = match wait {
         None => client.revoke(name.clone()).await,
         Some(wait) => client.revoke_within(name.clone(), wait.value).await,
