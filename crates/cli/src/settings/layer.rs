@@ -33,13 +33,6 @@ impl Origin {
         Failure::new(self.exit(), format!("{self} {sentence}"))
     }
 
-    /// Which setting it is.
-    pub(crate) fn key(&self) -> Key {
-        match self {
-            Origin::Flag(key) | Origin::Variable(key) | Origin::File { key, .. } => *key,
-        }
-    }
-
     /// The code for a wrong value in this place.
     pub(crate) fn exit(&self) -> Exit {
         match self {
