@@ -321,6 +321,8 @@ impl fmt::Debug for Context {
             .field("store", &self.display)
             .field("settings", &self.settings)
             .field("keeper", &self.keeper)
+            .field("lines", &self.lines.count())
+            .field("listening", &self.ears)
             .field("closed", &self.is_closed())
             .finish_non_exhaustive()
     }

@@ -114,7 +114,7 @@ impl Lines {
         if let Some(cell) = cell.filter(|cell| plan.fits(cell)) {
             widen(context, &cell);
         }
-        Joined::Behind(Waiting { line, waiter })
+        Joined::Behind(Waiting { context: Arc::clone(context), line, waiter })
     }
 
     /// A lease was lost. Its guard may live on for long, in a task that hangs: the line goes on
@@ -130,6 +130,11 @@ impl Lines {
         let number = state.turn;
         drop(state);
         Turn(Some(Parts { context, name: name.clone(), line, number })).end(None);
+    }
+
+    /// How many names have a line here: those that this process holds or waits for.
+    pub(crate) fn count(&self) -> usize {
+        locked(&self.0).len()
     }
 
     /// Ends the waiting of everybody.
@@ -169,6 +174,7 @@ impl Waiter {
 
 /// A task's wait behind others.
 pub(crate) struct Waiting {
+    context: Arc<Context>,
     line: Arc<Line>,
     waiter: Arc<Waiter>,
 }
@@ -178,8 +184,11 @@ impl Waiting {
     ///
     /// # Cancel safety
     /// Safe: what was given to a dropped wait is passed on.
-    pub(crate) async fn gift(&self, context: &Context, end: Moment) -> Option<Gift> {
+    pub(crate) async fn gift(&self, end: Moment) -> Option<Gift> {
         loop {
+            if self.context.is_forked() {
+                return Some(Gift::Closed);
+            }
             {
                 let mut slot = locked(&self.waiter.slot);
                 if let Slot::Given(_) = *slot
@@ -191,7 +200,7 @@ impl Waiting {
             let news = self.waiter.news.notified();
             if end == Moment::NEVER {
                 news.await;
-            } else if rt::first(news, context.clock.sleep_until(end)).await.is_none() {
+            } else if rt::first(news, self.context.clock.sleep_until(end)).await.is_none() {
                 return None;
             }
         }
@@ -212,6 +221,10 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
+        if self.context.is_forked() {
+            // The line is the parent's, and whoever had its locks at the fork is not here.
+            return;
+        }
         let old = {
             // Under the lock of the line, so that whoever takes it out of there knows that it counts.
             let mut state = locked(&self.line.0);
@@ -392,11 +405,28 @@ pub(crate) fn pass_on(guard: &mut Guard) -> bool {
 fn widen(context: &Arc<Context>, cell: &Arc<LeaseCell>) {
     let Some(count) = cell.shared.wants_range() else { return };
     let (context, cell) = (Arc::clone(context), Arc::clone(cell));
-    rt::try_spawn(async move {
-        let listener = listening::begin(&context, &cell).await;
-        let last = fetch(&context, &cell, count, listener).await;
-        cell.shared.widened(count, last);
-    });
+    rt::try_spawn(Widening { cell, count, last: None }.run(context));
+}
+
+/// A range that is being fetched. However that ends, also with its runtime, another may be fetched
+/// afterwards.
+struct Widening {
+    cell: Arc<LeaseCell>,
+    count: u32,
+    last: Option<fencelock_core::FencingToken>,
+}
+
+impl Widening {
+    async fn run(mut self, context: Arc<Context>) {
+        let listener = listening::begin(&context, &self.cell).await;
+        self.last = fetch(&context, &self.cell, self.count, listener).await;
+    }
+}
+
+impl Drop for Widening {
+    fn drop(&mut self) {
+        self.cell.shared.widened(self.count, self.last);
+    }
 }
 
 async fn fetch(

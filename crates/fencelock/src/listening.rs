@@ -9,6 +9,7 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
@@ -25,8 +26,6 @@ use crate::{cell::LeaseCell, context::Context};
 #[derive(Default)]
 pub(crate) struct Ears {
     slots: Mutex<HashMap<rt::RuntimeId, Slot>>,
-    /// Whoever finds none waits here while another subscribes.
-    subscribing: rt::sync::Mutex<()>,
 }
 
 enum Slot {
@@ -34,6 +33,8 @@ enum Slot {
     Live(Arc<Ear>, #[allow(dead_code)] Subscription),
     /// The store would not have it; asked again after this moment.
     Deaf(Moment),
+    /// It is being asked: the sender goes when that has ended.
+    Opening(rt::sync::watch::Receiver<()>),
 }
 
 /// After a refusal, which is a matter of rights, and after a failure.
@@ -55,47 +56,42 @@ impl Ears {
     }
 
     /// The ear of this runtime. Nothing where the store can't be listened to, or not now.
-    pub(crate) async fn open(&self, context: &Context, by: Moment) -> Option<Arc<Ear>> {
+    ///
+    /// A task of its own asks the store: whoever waits for that may be dropped, or forgotten.
+    pub(crate) async fn open(&self, context: &Arc<Context>, by: Moment) -> Option<Arc<Ear>> {
         let runtime = rt::runtime_id().filter(|_| context.store.capabilities().wakeups)?;
-        let known = || match self.slots().get(&runtime) {
-            Some(Slot::Live(ear, _)) if !ear.is_broken() => Some(Some(Arc::clone(ear))),
-            Some(Slot::Deaf(until)) if context.clock.now() < *until => Some(None),
-            _ => None,
-        };
-        if let Some(known) = known() {
-            return known;
-        }
-        // Whoever has this may be a task of a runtime that nobody drives just now.
-        let turn = context.clock.until(by, self.subscribing.lock());
-        let _turn = turn.await?;
-        if let Some(known) = known() {
-            return known;
-        }
-        let ear = Arc::new(Ear::new(context.clock.clone()));
-        let sink = Arc::clone(&ear) as Arc<dyn WakeupSink>;
-        let result = context.store.listen(sink, by).await;
-        let now = context.clock.now();
-        let (slot, ear) = match result {
-            Ok(subscription) => {
-                ear.listener.store(subscription.listener);
-                (Slot::Live(Arc::clone(&ear), subscription), Some(ear))
-            }
-            Err(error) => {
-                let refused =
-                    matches!(error.kind(), StoreErrorKind::Denied | StoreErrorKind::Unsupported);
-                tracing::debug!(store = %context.display, %error, "no wakeups for the moment");
-                let pause = if refused { REFUSED_PAUSE } else { FAILED_PAUSE };
-                (Slot::Deaf(now.saturating_add(pause)), None)
+        let mut opened = {
+            let mut slots = self.slots();
+            match slots.get(&runtime) {
+                Some(Slot::Live(ear, _)) if !ear.is_broken() => return Some(Arc::clone(ear)),
+                Some(Slot::Deaf(until)) if context.clock.now() < *until => return None,
+                Some(Slot::Opening(opened)) => opened.clone(),
+                _ => {
+                    let (done, opened) = rt::sync::watch::channel(());
+                    let old = slots.insert(runtime, Slot::Opening(opened.clone()));
+                    drop(slots);
+                    drop(old);
+                    let context = Arc::clone(context);
+                    let opening = Opening { context, runtime, slot: None, _done: done };
+                    rt::try_spawn(opening.run(by));
+                    opened
+                }
             }
         };
-        let mut slots = self.slots();
-        // Runtimes that have ended took their subscriptions along, or wait for none any more.
-        let gone: Vec<_> = slots.extract_if(|_, slot| slot.is_over(now)).collect();
-        let old = slots.insert(runtime, slot);
-        drop(slots);
-        // Their drop goes to the store: not under the lock.
-        drop((gone, old));
-        ear
+        // It ends with an error: nothing is ever sent.
+        let _ended = opened.changed().await;
+        self.live()
+    }
+
+    /// How many runtimes listen.
+    fn count(&self) -> usize {
+        self.slots().values().filter(|slot| matches!(slot, Slot::Live(..))).count()
+    }
+
+    /// For whom messages may come.
+    fn routes(&self) -> usize {
+        let ears: Vec<_> = self.slots().values().filter_map(Slot::ear).collect();
+        ears.iter().map(|ear| ear.routes().len()).sum()
     }
 
     /// Ends all subscriptions, and wakes whoever waits.
@@ -109,11 +105,75 @@ impl Ears {
     }
 }
 
+/// A subscription on its way. However that ends, another may be tried afterwards.
+struct Opening {
+    context: Arc<Context>,
+    runtime: rt::RuntimeId,
+    slot: Option<Slot>,
+    _done: rt::sync::watch::Sender<()>,
+}
+
+impl Opening {
+    async fn run(mut self, by: Moment) {
+        let context = &self.context;
+        let ear = Arc::new(Ear::new(context.clock.clone()));
+        let sink = Arc::clone(&ear) as Arc<dyn WakeupSink>;
+        self.slot = Some(match context.store.listen(sink, by).await {
+            Ok(subscription) => {
+                ear.listener.store(subscription.listener);
+                Slot::Live(ear, subscription)
+            }
+            Err(error) => {
+                let refused =
+                    matches!(error.kind(), StoreErrorKind::Denied | StoreErrorKind::Unsupported);
+                tracing::debug!(store = %context.display, %error, "no wakeups for the moment");
+                let pause = if refused { REFUSED_PAUSE } else { FAILED_PAUSE };
+                Slot::Deaf(context.clock.now().saturating_add(pause))
+            }
+        });
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        if self.context.is_forked() {
+            return;
+        }
+        let now = self.context.clock.now();
+        let mut slots = self.context.ears.slots();
+        // Runtimes that have ended took their subscriptions along, or wait for none any more.
+        let gone: Vec<_> = slots.extract_if(|_, slot| slot.is_over(now)).collect();
+        let old = slots.remove(&self.runtime);
+        // A client that was closed meanwhile has no subscriptions.
+        if let Some(slot) = self.slot.take_if(|_| old.is_some()) {
+            slots.insert(self.runtime, slot);
+        }
+        drop(slots);
+        // Their drop goes to the store: not under the lock.
+        drop((gone, old));
+    }
+}
+
+impl fmt::Debug for Ears {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (runtimes, routes) = (self.count(), self.routes());
+        f.debug_struct("Ears").field("runtimes", &runtimes).field("routes", &routes).finish()
+    }
+}
+
 impl Slot {
+    fn ear(&self) -> Option<Arc<Ear>> {
+        match self {
+            Self::Live(ear, _) => Some(Arc::clone(ear)),
+            _ => None,
+        }
+    }
+
     fn is_over(&self, now: Moment) -> bool {
         match self {
             Self::Live(ear, _) => ear.is_broken(),
             Self::Deaf(until) => now >= *until,
+            Self::Opening(_) => false,
         }
     }
 }

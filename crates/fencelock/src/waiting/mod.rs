@@ -67,31 +67,40 @@ async fn lock_at_once(mutex: &Mutex, plan: &Plan) -> Result<Guard, Error> {
 /// Waits in the line of this process, and at the store when it is our turn.
 async fn in_turn(mut watch: Watch<'_>) -> Result<Guard, Error> {
     let context = watch.context;
-    let (turn, place) = match context.lines.join(context, watch.plan) {
-        Joined::First(turn) => (turn, None),
-        Joined::Behind(waiting) => {
-            if watch.mutex.on_busy.is_some()
-                && let Some(view) = waiting.seen()
-            {
-                watch.see(view);
+    let (turn, place) = loop {
+        let waiting = match context.lines.join(context, watch.plan) {
+            Joined::First(turn) => break (turn, None),
+            Joined::Behind(waiting) => waiting,
+        };
+        if watch.mutex.on_busy.is_some()
+            && let Some(view) = waiting.seen()
+        {
+            watch.see(view);
+        }
+        match waiting.gift(watch.end).await {
+            Some(Gift::Guard(guard)) if guard.is_valid() => return Ok(guard),
+            // It was passed on in time, and this task was woken too late: once more.
+            Some(Gift::Guard(lost)) => drop(lost),
+            Some(Gift::Turn(turn, place)) => break (turn, place),
+            Some(Gift::Closed) => {
+                context.check_open()?;
+                return Err(watch.expired());
             }
-            match waiting.gift(context, watch.end).await {
-                Some(Gift::Guard(guard)) => return Ok(guard),
-                Some(Gift::Turn(turn, place)) => (turn, place),
-                Some(Gift::Closed) => {
-                    context.check_open()?;
-                    return Err(watch.expired());
+            None => {
+                if let Some(view) = waiting.seen() {
+                    watch.see(view);
                 }
-                None => {
-                    if let Some(view) = waiting.seen() {
-                        watch.see(view);
-                    }
-                    return Err(watch.expired());
-                }
+                return Err(watch.expired());
             }
         }
     };
-    let place = place.unwrap_or_else(|| Box::new(Place::new(context, watch.plan)));
+    let place = match place {
+        Some(mut place) => {
+            place.taken_over();
+            place
+        }
+        None => Box::new(Place::new(context, watch.plan)),
+    };
     let mut first = First { turn: Some(turn), place: Some(place) };
     first.granted(&mut watch).await
 }

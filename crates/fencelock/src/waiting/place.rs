@@ -45,6 +45,8 @@ pub(crate) struct Place {
     round_trip: Duration,
     failures: u32,
     position: Option<Position>,
+    /// A lease that was granted for shorter than it was asked for, and how long that is.
+    short: Option<(Guard, Duration)>,
 }
 
 /// Where in the line.
@@ -81,12 +83,26 @@ impl Place {
             round_trip: Duration::ZERO,
             failures: 0,
             position: None,
+            short: None,
         }
     }
 
     /// Whether this place does for a waiter with another plan.
     pub(crate) fn fits(&self, plan: &Plan) -> bool {
         self.plan.is_same(plan)
+    }
+
+    /// Somebody else goes on with it, perhaps in another runtime: one that does not run any more, or
+    /// seldom, brings no messages.
+    pub(crate) fn taken_over(&mut self) {
+        let ear = self.ear();
+        let hears = match (&self.route, &ear) {
+            (Some(route), Some(ear)) => Arc::ptr_eq(route.ear(), ear),
+            _ => false,
+        };
+        if !hears {
+            self.look_at = Moment::START;
+        }
     }
 
     /// Whether the store has it.
@@ -135,8 +151,9 @@ impl Place {
         watch: &mut Watch<'_>,
         turn: Option<&Turn>,
     ) -> Result<Option<Guard>, Error> {
-        if self.context.is_closed() {
-            self.context.check_open()?;
+        self.context.check_open()?;
+        if self.short.is_some() {
+            return self.whole().await;
         }
         if let Some(guard) = self.read_mail().await? {
             return Ok(Some(guard));
@@ -178,19 +195,27 @@ impl Place {
         let Some(left) = hand_off.left(seen, sent, heard, drift) else { return Ok(None) };
         let Some(guard) = armed.handed(&hand_off, left, sent, heard)? else { return Ok(None) };
         self.finish();
-        self.whole(guard, Some(hand_off.claim)).await.map(Some)
+        self.short = Some((guard, hand_off.claim));
+        self.whole().await
     }
 
-    /// A lease that nobody renews is prolonged to its whole ttl before anybody gets it.
-    async fn whole(&self, guard: Guard, left: Option<Duration>) -> Result<Guard, Error> {
+    /// A lease that nobody renews is prolonged to its whole ttl before anybody gets it. Until then it
+    /// stays here, so that a dropped wait loses nothing.
+    async fn whole(&mut self) -> Result<Option<Guard>, Error> {
         let ttl = self.plan.ttl().as_duration();
-        if self.plan.manner.renewal == Renew::Manual && left.is_some_and(|left| left < ttl) {
+        let Some((guard, left)) = &self.short else { return Ok(None) };
+        if self.plan.manner.renewal == Renew::Manual && *left < ttl {
             // Nobody has it before that is answered, so there is nothing to keep it for.
             guard.cell().terms.set_kept(false);
-            guard.renew(ttl).await?;
+            if let Err(error) = guard.renew(ttl).await {
+                self.short = None;
+                self.look_at = Moment::START;
+                // A claim that was not taken up in time: there is another turn.
+                return if error.is_lost() { Ok(None) } else { Err(error) };
+            }
             guard.cell().terms.set_kept(true);
         }
-        Ok(guard)
+        Ok(self.short.take().map(|(guard, _)| guard))
     }
 
     fn finish(&mut self) {
@@ -243,7 +268,8 @@ impl Place {
             Tried::Granted(guard) => {
                 self.finish();
                 let left = guard.cell().remaining_at_grant();
-                return self.whole(guard, Some(left)).await.map(Some);
+                self.short = Some((guard, left));
+                return self.whole().await;
             }
             Tried::Queued(queued, at) => {
                 self.asked = at.map(|at| (at, sent));

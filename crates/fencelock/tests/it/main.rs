@@ -10,6 +10,7 @@ mod cancel;
 mod errors;
 mod hold;
 mod keeper_scale;
+mod leaving;
 mod loss;
 mod own;
 mod renew;

@@ -119,13 +119,17 @@ impl World {
 
     /// The same of another client.
     pub(crate) fn keeper_of(&self, client: &Client) -> (u64, u64) {
-        let shown = format!("{client:?}");
-        let number = |field: &str| {
-            let (_, rest) = shown.split_once(field).expect("the field is shown");
-            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-            digits.parse().expect("a number")
-        };
-        (number("leases: "), number("pending: "))
+        (shown(client, "leases: "), shown(client, "pending: "))
+    }
+
+    /// How many names the client holds or waits for, in the lines of this process.
+    pub(crate) fn own_lines(&self) -> u64 {
+        shown(&self.client, "lines: ")
+    }
+
+    /// For how many of its tokens the client expects messages.
+    pub(crate) fn routes(&self) -> u64 {
+        shown(&self.client, "routes: ")
     }
 
     /// Moves the clock in short steps until something is the case, for at most so long on it.
@@ -153,6 +157,14 @@ impl World {
         }
         assert!(done(), "{what}, within {span:?}");
     }
+}
+
+/// A number that the `Debug` of a client shows.
+fn shown(client: &Client, field: &str) -> u64 {
+    let shown = format!("{client:?}");
+    let (_, rest) = shown.split_once(field).expect("the field is shown");
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().expect("a number")
 }
 
 /// Waits until something that other threads do is the case.
