@@ -269,7 +269,12 @@ impl Mutex {
     ///
     /// # Cancel safety
     /// Dropping the future gives back what may have been granted: at once where the store answers,
-    /// by the keeper otherwise.
+    /// by the keeper otherwise. Its place in the line of this process goes to the next.
+    ///
+    /// A future that is neither polled nor dropped (`std::mem::forget`, a runtime that nobody runs)
+    /// keeps its turn, and a lock that was passed to it stays held: the tasks of this process that
+    /// wait for the same name behind it go on when their `wait` ends. Other processes do not wait
+    /// for one that was not granted the lock.
     pub async fn lock(&self) -> Result<Guard, Error> {
         let plan = Plan::of(self)?;
         run::check_nesting(self.context(), plan.names())?;
