@@ -15,6 +15,9 @@ use fencelock_testkit::{
 /// Longer than anything takes on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
+/// Longer than the pause of a waiter that is not told.
+const SILENCE: Duration = Duration::from_millis(400);
+
 /// A running driver.
 pub(crate) struct Child {
     process: Process,
@@ -145,10 +148,16 @@ impl Child {
         self.ask("questions", "").rest.parse().expect("a number")
     }
 
-    /// Waits until it has asked that often; and until what it asked has been carried out.
+    /// Waits until it is told what happens to its place, and so asks no more: first it asks for
+    /// the place, then with where it listens, and without being heard four times a second.
     #[track_caller]
-    pub(crate) fn has_asked(&mut self, times: u64, name: &str) {
-        eventually(LIMIT, &format!("{times} questions"), || self.questions() >= times);
+    pub(crate) fn is_told(&mut self, name: &str) {
+        eventually(LIMIT, "it asks no more", || {
+            let before = self.questions();
+            std::thread::sleep(SILENCE);
+            before >= 1 && self.questions() == before
+        });
+        // Answered behind the last of them.
         self.waiting(name);
     }
 

@@ -24,7 +24,7 @@ fn processes_that_wait_for_a_file_look_seldom_and_are_woken() {
     let mut children: Vec<Child> = (0..PROCESSES).map(|_| Child::start(&place.url())).collect();
     for (number, child) in children.iter_mut().enumerate() {
         child.lock("it", "job", "default", LIMIT);
-        child.has_asked(2, "job");
+        child.is_told("job");
         assert_eq!(child.waiting("job"), u64::try_from(number + 1).expect("few"));
     }
     let before: Vec<u64> = children.iter_mut().map(Child::questions).collect();

