@@ -103,7 +103,9 @@ end
 -- in as few steps as can be: only the lease is written over, in its place. All else goes the long
 -- way, also where the server refuses one of these commands.
 local function prolong_alike(key, argument, count, ttl, retain)
-  local pcall, sub, find = redis.pcall, sub, find
+  -- What the loop uses, as near as can be.
+  local KEYS, ARGV, pcall = KEYS, ARGV, redis.pcall
+  local sub, find, byte = sub, find, string.byte
   local lease, asked = now .. ttl, clock + ttl * 1000
   local lives = life(forget_time(asked, retain, none))
   local raws = pcall('MGET', unpack(KEYS, key, key + count - 1))
@@ -119,10 +121,10 @@ local function prolong_alike(key, argument, count, ttl, retain)
         ends = plain_end(was)
         ends_of[was] = ends
       end
-      -- No range of fencing tokens: the first is the last.
+      -- A fencing token of its own, and no range of them: the first is the last.
       local fence, first = sub(raw, 39, 54), sub(raw, 55, 70)
       if ends and ends > clock and ends < asked and (first == fence or first == none)
-        and fence < now and spans(raw, '^%d+', 38, 54) then
+        and fence < now and find(fence, '^%d+$') and byte(raw, 38) == 49 then
         -- The expiry first: it is allowed when memory is full, and so is every write after it.
         local lived = pcall('PEXPIRE', KEYS[key], lives, 'GT')
         done = (lived == 1 or lived == 0) and pcall('SETRANGE', KEYS[key], 70, lease) == #raw
