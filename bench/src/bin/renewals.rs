@@ -131,8 +131,8 @@ fn print(before: &Sample, after: &Sample, seconds: f64) {
     let batches = command("evalsha") + command("eval");
     let percent = |after: f64, before: f64| 100.0 * (after - before) / seconds;
     let micros = |after: f64, before: f64| 1e6 * (after - before) / renewals;
-    let inside: f64 =
-        ["get", "set", "pexpire", "type", "time"].iter().map(|name| command(name)).sum();
+    let scripted = ["time", "mget", "get", "pexpire", "setrange", "set", "type"];
+    let inside: f64 = scripted.iter().map(|name| command(name)).sum();
     let bytes_in = (after.bytes_in - before.bytes_in) / renewals;
     let bytes_out = (after.bytes_out - before.bytes_out) / renewals;
     println!("| what | figure |\n|---|---|");
