@@ -127,7 +127,7 @@ local function prolong_alike(key, argument, count, ttl, retain)
         and fence < now and find(fence, '^%d+$') and byte(raw, 38) == 49 then
         -- The expiry first: it is allowed when memory is full, and so is every write after it.
         local lived = pcall('PEXPIRE', KEYS[key], lives, 'GT')
-        done = (lived == 1 or lived == 0) and pcall('SETRANGE', KEYS[key], 70, lease) == #raw
+        done = (lived == 1 or lived == 0) and pcall('SETRANGE', KEYS[key], '70', lease) == #raw
         usable = done
       end
     end
