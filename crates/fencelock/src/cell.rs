@@ -401,18 +401,18 @@ impl LeaseCell {
             return Step::Wait(Look { due: look.end, ..look });
         }
         tracked.last_try = Some(now);
-        let request = self.request(tracked.lease.ttl());
+        let request = self.request(tracked.lease.ttl(), now);
         let timeout = schedule.timeout_of(&tracked.lease);
         self.prolonged(&mut tracked, request.ttl, now.saturating_add(timeout));
         Step::Renew(request, timeout)
     }
 
     pub(crate) fn renew_request(&self) -> RenewRequest {
-        self.request(self.ttl())
+        self.request(self.ttl(), self.clock.now())
     }
 
-    fn request(&self, ttl: Ttl) -> RenewRequest {
-        let ttl = self.cut(ttl);
+    fn request(&self, ttl: Ttl, now: Moment) -> RenewRequest {
+        let ttl = self.terms.cut(ttl, self.drift, now);
         let mut request = RenewRequest::new(self.fixed.names.clone(), self.fixed.token, ttl);
         request.retain = self.fixed.retain;
         request.unattended = self.terms.is_unattended();
