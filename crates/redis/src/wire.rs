@@ -9,6 +9,7 @@ use crate::{
     connection::{Answer, Connections},
     error::{self, Failure},
     keys::KeyMapping,
+    native::LineHints,
     reply::Odd,
     script::{Question, Script},
 };
@@ -19,6 +20,7 @@ pub(crate) struct Wire {
     pub(crate) connections: Connections,
     pub(crate) keys: KeyMapping,
     pub(crate) clock: Clock,
+    pub(crate) lines: LineHints,
 }
 
 impl Wire {
@@ -27,7 +29,7 @@ impl Wire {
     const KEYS_MAX: usize = 256;
 
     pub(crate) fn new(connections: Connections, keys: KeyMapping) -> Self {
-        Self { connections, keys, clock: Clock::Boottime }
+        Self { connections, keys, clock: Clock::Boottime, lines: LineHints::default() }
     }
 
     /// A call of a script with these names as its keys. `count` and `bytes` of the arguments to

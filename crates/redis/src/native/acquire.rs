@@ -53,7 +53,15 @@ pub(crate) async fn acquire(
         question.arg(ahead_us().as_bytes());
     }
     let answer = wire.ask(&mut question, by).await?;
-    super::read(wire, answer, |letter, fields, at| decode(request, letter, fields, at))
+    let reply =
+        super::read(wire, answer, |letter, fields, at| decode(request, letter, fields, at))?;
+    match &reply.answer {
+        Acquired::Queued(_) => wire.lines.learn(&request.names, true),
+        Acquired::Busy(busy) => wire.lines.learn(&request.names, busy.holder.waiting > 0),
+        Acquired::Granted(grant) => wire.lines.learn(&request.names, grant.waiting > 0),
+        _ => {}
+    }
+    Ok(reply)
 }
 
 /// The place that is wanted, and what else goes with a hand-over.
@@ -66,7 +74,11 @@ fn wish(wire: &Wire, request: &AcquireRequest) -> Vec<u8> {
     wish.extend_from_slice(&digits::<8>(u64::from(claim)));
     wish.extend_from_slice(&digits::<8>(live.min(LIVE_MS_MAX)));
     wish.extend_from_slice(&digits::<10>(millis(request.retain.as_duration())));
-    wish.push(if request.barging { b'1' } else { b'0' });
+    wish.push(match request.barging {
+        true => b'1',
+        false if wire.lines.is_probable(&request.names) => b'2',
+        false => b'0',
+    });
     let reserve = request.reserve.min(AcquireRequest::MAX_RESERVE);
     wish.extend_from_slice(&digits::<4>(u64::from(reserve)));
     wish.extend_from_slice(&wire.keys.channels());

@@ -8,6 +8,7 @@ mod acquire;
 mod exchange_token;
 mod force_release;
 mod heal;
+mod hints;
 mod inspect;
 mod list;
 mod listen;
@@ -27,6 +28,7 @@ pub(crate) use self::{
     exchange_token::exchange_token,
     force_release::force_release,
     heal::heal,
+    hints::LineHints,
     inspect::{inspect, look},
     list::list,
     listen::listen,

@@ -25,12 +25,15 @@ pub(crate) async fn release(
     request: &ReleaseRequest,
     by: Moment,
 ) -> StoreResult<Released> {
-    let mut question = wire.script(&SCRIPT, &request.names, 2, 64).order(Order::Behind);
+    let mut question = wire.script(&SCRIPT, &request.names, 3, 64).order(Order::Behind);
     question.arg(&request.token.to_hex());
     match request.retain.as_duration().as_millis() {
         0 => question.arg(b"0"),
         retain => question.arg((retain + ROUNDING_MS).to_string().as_bytes()),
     };
+    if wire.lines.is_probable(&request.names) {
+        question.arg(b"1");
+    }
     let answer = wire.ask(&mut question, by).await?;
     let resent = answer.resent;
     let reply = super::read(wire, answer, |letter, _, _| decode(letter))?;

@@ -9,10 +9,10 @@
 --                   1024 bytes of metadata
 --       4 deadline  16 digits of server time in us: refused later than this; all 9 or absent: never
 --       5 wish      absent, or 1-8 claim_ms, all 0: no place is wanted; 9-16 live_ms,
---                   17-26 retain_ms, 27 '1' if the line does not matter, else '0'; 28-31 how many
---                   fencing tokens are reserved above the grant's own; 32 '1' if it is known from
---                   the count that PUBLISH answers whether anybody listens, else '0'; 33- what
---                   channels begin with
+--                   17-26 retain_ms, 27 '1' if the line does not matter, '2' if it does and there
+--                   probably is one, else '0'; 28-31 how many fencing tokens are reserved above
+--                   the grant's own; 32 '1' if it is known from the count that PUBLISH answers
+--                   whether anybody listens, else '0'; 33- what channels begin with
 --    and either no more, or all of
 --       6 floor     16 digits: the highest fencing token that the caller knows, all 0 for none
 --       7 proposed  16 digits: the fencing token that the caller proposes, all 0 for none
@@ -48,8 +48,6 @@
 -- Atomic: all of it. What was read is checked before the first write, so that a refusal, an error
 -- and a re-sent request leave every key as it was, except that a lease which is over may have been
 -- handed to the first in line.
-
-local waiting_max = 10000
 
 local seen, highest, longest = {}, none, 0
 for i = 1, count do
@@ -122,7 +120,7 @@ local function settle()
   end
 end
 
-if not wish or sub(wish, 27, 27) == '0' then
+if not wish or sub(wish, 27, 27) ~= '1' then
   for i = 1, count do
     local record = seen[i]
     if record and record.line then

@@ -5,6 +5,7 @@
 -- ARGV  1 token      32 hexadecimal digits
 --       2 retain_ms  decimal, + 2: how long fencing token and token are kept; '0': as short as is
 --                    safe
+--       3            anything, where a line is probable at the only key; else absent
 --
 -- The record is described in acquire.lua. After a release its first 54 bytes are kept, free; or the
 -- lease belongs to the first in line.
