@@ -313,6 +313,25 @@ async fn places_given_up_in_the_middle_leave_the_others_their_turns() {
 }
 
 #[tokio::test]
+async fn who_leaves_behind_a_lapsed_place_is_not_handed_the_lease_and_the_next_is() {
+    let server = RedisServer::builder().clock().start();
+    let store = native(&server);
+    let _ = take(&store, "k", token()).await;
+    let waiters: Vec<_> = (0..3).map(|_| waits("k", None)).collect();
+    for (index, waiter) in waiters.iter().enumerate() {
+        let mut waiter = waiter.clone();
+        let place = waiter.place.as_mut().expect("it wants one");
+        place.live = Duration::from_secs(if index == 0 { 1 } else { 3_600 });
+        let _ = queue(&store, &waiter).await;
+    }
+    // The lease is over, and the first place too.
+    server.clock().advance(Duration::from_secs(600));
+    let left = release(&store, "k", waiters[1].token).await;
+    assert_eq!(left.expect("it works"), Released::Withdrawn);
+    assert_held(&store, "k", waiters[2].token).await;
+}
+
+#[tokio::test]
 async fn a_killed_subscriber_is_told_once_and_listens_again() {
     let server = RedisServer::start();
     let store = native(&server);

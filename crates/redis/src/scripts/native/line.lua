@@ -41,7 +41,10 @@ local function raw_place(key, line, number)
     line.ahead = 100
     local found = redis.call('HMGET', key, unpack(names))
     for i = 1, #names do
-      line.seen[number + i - 1] = found[i]
+      -- What was given up in this step is still there until it is written.
+      if line.seen[number + i - 1] == nil then
+        line.seen[number + i - 1] = found[i]
+      end
     end
   end
   return line.seen[number]
