@@ -3,7 +3,7 @@
 //! Nearly all leases of a batch are of one name and are asked the same, so this is said once for
 //! all of them, and only what is to say of a lease beyond "kept" is answered: see `renew.lua`.
 
-use std::sync::LazyLock;
+use std::{collections::HashSet, sync::LazyLock};
 
 use fencelock_core::{AcquireRequest, ListenerId, Moment, RenewRequest, Renewed, StoreTime, Token};
 use fencelock_store::{Reply, StoreError, StoreResult};
@@ -38,6 +38,18 @@ async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec
     call.read(wire, answer)
 }
 
+/// Whether a token is named twice, where not all are asked the same: the two must be asked in their
+/// order then.
+fn has_repeats(batch: &[RenewRequest]) -> bool {
+    let wish = |request: &RenewRequest| is_plain(request).then_some((request.ttl, request.retain));
+    let first = batch.first().and_then(wish);
+    if first.is_some() && batch.iter().all(|request| wish(request) == first) {
+        return false;
+    }
+    let mut seen = HashSet::with_capacity(batch.len());
+    !batch.iter().all(|request| seen.insert(request.token))
+}
+
 /// One call: its leases in the order in which they are asked for.
 pub(super) struct Call<'a> {
     leases: Vec<Asked<'a>>,
@@ -56,6 +68,9 @@ impl<'a> Call<'a> {
     pub(super) fn new(part: &'a [RenewRequest]) -> Self {
         let asked = part.iter().enumerate().map(|(index, request)| Asked { request, index });
         let mut leases: Vec<_> = asked.collect();
+        if has_repeats(part) {
+            return Self { leases, plain: 0 };
+        }
         // Those that are asked the same beside each other, else in their order: mostly it is
         // sorted already.
         leases.sort_by_key(|Asked { request, .. }| {
