@@ -214,8 +214,8 @@ pub trait Lines {
     fn len(&mut self, index: usize) -> u32;
     /// The first place.
     fn first(&mut self, index: usize) -> Option<Place>;
-    /// The place of a token, and how far it is from the head: 1 is the first.
-    fn find(&mut self, index: usize, token: Token) -> Option<(Place, u32)>;
+    /// Whether a token has a place.
+    fn has(&mut self, index: usize, token: Token) -> bool;
     /// Writes a place over the one with the same token, or at the end; and says where it is.
     fn put(&mut self, index: usize, place: Place) -> u32;
     /// Removes the place of a token; whether there was one.

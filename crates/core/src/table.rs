@@ -276,10 +276,8 @@ impl Lines for TableLines<'_> {
         self.lines.get(&self.names[index])?.front().cloned()
     }
 
-    fn find(&mut self, index: usize, token: Token) -> Option<(Place, u32)> {
-        let position = self.position(index, token)?;
-        let place = self.lines.get(&self.names[index])?.get(position)?.clone();
-        Some((place, u32::try_from(position).unwrap_or(u32::MAX).saturating_add(1)))
+    fn has(&mut self, index: usize, token: Token) -> bool {
+        self.position(index, token).is_some()
     }
 
     fn put(&mut self, index: usize, place: Place) -> u32 {

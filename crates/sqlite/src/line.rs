@@ -108,16 +108,16 @@ impl<'t, 'c> FileLines<'t, 'c> {
         Ok(None)
     }
 
-    fn look_for(&mut self, index: usize, token: Token) -> Result<Option<(Place, u32)>> {
+    fn look_for(&mut self, index: usize, token: Token) -> Result<bool> {
         let line = &mut self.lines[index];
         line.found = Some((token, None));
         let Some(stored) = place::find(self.transaction, line.name, token)? else {
-            return Ok(None);
+            return Ok(false);
         };
         let position = place::position(self.transaction, line.name, stored.number)?;
         line.found = Some((token, Some((stored.number, position))));
         // It asks: so it is not gone, whatever its row looks like from here.
-        Ok(stored.place.map(|place| (place, position)))
+        Ok(stored.place.is_some())
     }
 
     fn write(&mut self, index: usize, place: &Place) -> Result<u32> {
@@ -155,11 +155,11 @@ impl Lines for FileLines<'_, '_> {
         self.tried(None, |lines| lines.look_first(index))
     }
 
-    fn find(&mut self, index: usize, token: Token) -> Option<(Place, u32)> {
+    fn has(&mut self, index: usize, token: Token) -> bool {
         if self.lines[index].waiting == 0 {
-            return None;
+            return false;
         }
-        self.tried(None, |lines| lines.look_for(index, token))
+        self.tried(false, |lines| lines.look_for(index, token))
     }
 
     fn put(&mut self, index: usize, place: Place) -> u32 {

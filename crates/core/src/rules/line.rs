@@ -84,7 +84,7 @@ impl Rules {
         if !self.allows([request.floor, None], now) {
             return Acquired::Refused(Refusal::FenceAhead);
         }
-        let known = lines.find(index, request.token).is_some();
+        let known = lines.has(index, request.token);
         let length = lines.len(index);
         if !known && length >= self.max_waiting {
             return Acquired::Refused(Refusal::QueueFull);
