@@ -11,7 +11,7 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -120,7 +120,8 @@ impl Opening {
         let sink = Arc::clone(&ear) as Arc<dyn WakeupSink>;
         self.slot = Some(match context.store.listen(sink, by).await {
             Ok(subscription) => {
-                ear.listener.store(subscription.listener);
+                // Before anybody can ask for it.
+                let _first = ear.listener.set(subscription.listener);
                 Slot::Live(ear, subscription)
             }
             Err(error) => {
@@ -182,19 +183,9 @@ impl Slot {
 pub(crate) struct Ear {
     clock: Clock,
     process: u32,
-    listener: Listener,
+    listener: OnceLock<ListenerId>,
     routes: Mutex<HashMap<Token, Route>>,
     broken: AtomicBool,
-}
-
-/// Set once, before anybody can ask for it.
-#[derive(Default)]
-struct Listener(std::sync::OnceLock<ListenerId>);
-
-impl Listener {
-    fn store(&self, id: ListenerId) {
-        let _first = self.0.set(id);
-    }
 }
 
 /// Whom a message is for.
@@ -208,7 +199,7 @@ impl Ear {
         Self {
             clock,
             process: rt::process_id(),
-            listener: Listener::default(),
+            listener: OnceLock::new(),
             routes: Mutex::default(),
             broken: AtomicBool::new(false),
         }
@@ -220,7 +211,7 @@ impl Ear {
 
     /// What requests name so that this ear is told.
     pub(crate) fn listener(&self) -> Option<ListenerId> {
-        self.listener.0.get().copied().filter(|_| !self.is_broken())
+        self.listener.get().copied().filter(|_| !self.is_broken())
     }
 
     pub(crate) fn is_broken(&self) -> bool {
