@@ -84,23 +84,7 @@ for i = 1, count do
 end
 
 if mine == count then
-  local first_end, first_lease, own
-  local flag = '1'
-  for i = 1, count do
-    local record = seen[i]
-    if not first_end or record.ends < first_end then
-      first_end, first_lease = record.ends, record.lease
-    end
-    if record.flag ~= '1' or record.fence ~= highest then
-      flag = '0'
-    end
-    if not own and own_fence(record) ~= none then
-      own = own_fence(record)
-    end
-  end
-  local fence = flag == '1' and own or highest
-  return now .. 'y' .. flag .. fence .. (flag == '1' and highest or none)
-    .. format('%08d', longest) .. first_lease
+  return repeated(seen, highest, format('%08d', longest))
 end
 -- A set that has lost a member is lost: the rest of it does not come back to the same token.
 if known then

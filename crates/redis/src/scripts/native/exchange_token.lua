@@ -39,22 +39,7 @@ for i = 1, #KEYS do
   end
 end
 if mine == #KEYS then
-  local first_end, first_lease, own
-  local flag = '1'
-  for i = 1, #KEYS do
-    local record = seen[i]
-    if not first_end or record.ends < first_end then
-      first_end, first_lease = record.ends, record.lease
-    end
-    if record.flag ~= '1' or record.fence ~= highest then
-      flag = '0'
-    end
-    if not own and own_fence(record) ~= none then
-      own = own_fence(record)
-    end
-  end
-  return now .. 'y' .. flag .. (flag == '1' and own or highest)
-    .. (flag == '1' and highest or none) .. '00000000' .. first_lease
+  return repeated(seen, highest, '00000000')
 end
 if known then
   return now .. 's'

@@ -170,6 +170,30 @@ local function own_fence(record)
   return record.flag == '1' and record.first ~= none and record.first or record.fence
 end
 
+-- The reply to a copy of a request whose token has the lease of all keys already. Its fencing token
+-- counts only where every key has it, by this token.
+local function repeated(seen, highest, waiting_digits)
+  local first_end, first_lease, own
+  local flag = '1'
+  for i = 1, #seen do
+    local record = seen[i]
+    if not first_end or record.ends < first_end then
+      first_end, first_lease = record.ends, record.lease
+    end
+    if record.flag ~= '1' or record.fence ~= highest then
+      flag = '0'
+    end
+    if not own and own_fence(record) ~= none then
+      own = own_fence(record)
+    end
+  end
+  local fence, last = highest, none
+  if flag == '1' then
+    fence, last = own or highest, highest
+  end
+  return now .. 'y' .. flag .. fence .. last .. waiting_digits .. first_lease
+end
+
 -- When a record may be forgotten whose lease ends then: `retain` ms later, and never before the
 -- clock has passed its fencing token.
 local function forget_time(ends, retain, fence)
