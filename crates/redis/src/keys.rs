@@ -54,7 +54,7 @@ impl KeyMapping {
         }
     }
 
-    /// What channels begin with, and before it that the count which PUBLISH answers is known to be
+    /// What channels begin with, and before it that the count of `PUBSUB NUMSUB` is known to be
     /// of all that listen: on one server it is.
     pub(crate) fn channels(&self) -> Vec<u8> {
         let mut channels = b"1".to_vec();

@@ -4,8 +4,8 @@
 -- The first who waits turns the key into a hash, the last who leaves turns it back:
 --   r         the record
 --   q         head(16) and tail(16): the numbers of the first and the last place; expiry(16): until
---             when, in ms, the record alone would be kept; '1' if it is known from the count that
---             PUBLISH answers whether anybody listens, else '0'; what channels begin with
+--             when, in ms, the record alone would be kept; '1' if it is known from what
+--             PUBSUB NUMSUB counts whether anybody listens, else '0'; what channels begin with
 --   w<n>      a place: 1-32 token, 33-48 seen_us, 49-56 live_ms, 57-64 claim_ms, 65-74 retain_ms,
 --             75 bits: 1 a set of names, 2 barging; 76-91 floor, 92-95 reserve, 96-111 listener,
 --             112- metadata
