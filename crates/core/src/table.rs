@@ -213,6 +213,16 @@ impl LockTable {
         self.records.len()
     }
 
+    /// Removes the first place of a line, as the clearing of a store may once it has lapsed.
+    pub fn remove_first(&mut self, name: &LockName) -> Option<Place> {
+        let line = self.lines.get_mut(name)?;
+        let first = line.pop_front();
+        if line.is_empty() {
+            self.lines.remove(name);
+        }
+        first
+    }
+
     /// The record of a name, forgotten or not.
     #[must_use]
     pub fn record(&self, name: &LockName) -> Option<&Record> {

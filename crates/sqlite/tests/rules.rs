@@ -1,4 +1,8 @@
 //! Any sequence of verbs answers as `LockTable` does at the same instants.
+//!
+//! The sweep of the file clears lapsed places away when chance will have it; the table keeps them
+//! until somebody looks. What is gone in the file is removed from the table too, after a check that
+//! it might go.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -9,7 +13,7 @@ use fencelock_core::{
     AcquireRequest, ExchangeRequest, FencingToken, ForceReleaseRequest, HealRequest,
     InspectRequest, ListRequest, ListenerId, LockName, LockTable, Metadata, Moment, Names,
     PlaceRequest, RaiseFenceRequest, ReleaseRequest, RenewRequest, Retain, RevokeRequest,
-    ShortenRequest, StoreTime, Token,
+    ShortenRequest, StoreNow, StoreTime, Token,
 };
 use fencelock_sqlite::SqliteStore;
 use fencelock_store::{ManualClock, Store};
@@ -106,6 +110,8 @@ fn queue() -> impl Strategy<Value = Queue> {
         })
 }
 
+/// How many names there are.
+const NAMES: u8 = 4;
 /// Somebody listens there.
 const HEARS: u8 = 1;
 /// Nobody does.
@@ -115,7 +121,7 @@ const GONE: u8 = 2;
 type Fences = (Option<i64>, Option<i64>);
 
 fn names() -> impl Strategy<Value = Vec<u8>> {
-    prop::collection::vec(0u8..4, 1..4)
+    prop::collection::vec(0..NAMES, 1..4)
 }
 
 fn millis() -> impl Strategy<Value = u64> {
@@ -166,11 +172,11 @@ fn step() -> impl Strategy<Value = Step> {
         ).prop_map(|(names, token, ttl, retain, ahead, deadline)| {
             Step::Heal { names, token, ttl, retain, ahead, deadline }
         }),
-        2 => (0u8..4).prop_map(Step::Inspect),
+        2 => (0..NAMES).prop_map(Step::Inspect),
         1 => (prop_oneof![Just(vec![]), Just(b"n".to_vec()), Just(b"n1".to_vec())], 1usize..4)
             .prop_map(|(prefix, limit)| Step::List { prefix, limit }),
-        1 => (0u8..4, retain()).prop_map(|(name, retain)| Step::Force { name, retain }),
-        1 => (0u8..4).prop_map(Step::Revoke),
+        1 => (0..NAMES, retain()).prop_map(|(name, retain)| Step::Force { name, retain }),
+        1 => (0..NAMES).prop_map(Step::Revoke),
         1 => Just(Step::Switch),
     ]
 }
@@ -343,6 +349,24 @@ async fn both(store: &SqliteStore, table: &mut LockTable, hears: ListenerId, ste
     }
 }
 
+/// Removes from the table what the sweep has cleared away.
+fn sweep_too(file: &rusqlite::Connection, table: &mut LockTable, now: StoreNow) {
+    for name in (0..NAMES).map(lock) {
+        let mut select = file.prepare_cached(LINE).unwrap();
+        let kept = select.query_map([name.as_bytes()], |row| row.get(0)).unwrap();
+        let kept: Vec<[u8; Token::BYTES]> = kept.collect::<Result<_, _>>().unwrap();
+        while table.line(&name).count() > kept.len() {
+            let forgotten = table.record(&name).is_none_or(|record| record.is_forgotten(now));
+            let place = table.remove_first(&name).unwrap();
+            assert!(forgotten && place.is_lapsed(now.lease), "{name:?} lost {place:?}");
+        }
+        let line: Vec<_> = table.line(&name).map(|place| *place.token.as_bytes()).collect();
+        assert_eq!(kept, line, "{name:?}");
+    }
+}
+
+const LINE: &str = "SELECT token FROM place WHERE name = ?1 ORDER BY number";
+
 fn cases() -> u32 {
     match std::env::var("FENCELOCK_SOAK") {
         Ok(_) => 5_000,
@@ -372,6 +396,7 @@ fn run(steps: Vec<Step>) {
     let stores = [common::manual(&path, &clock), common::manual(&path, &clock)];
     let mut table = LockTable::default();
     table.set_gone(GONE_LISTENER);
+    let file = common::bare(&path);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut at = 0;
@@ -383,7 +408,10 @@ fn run(steps: Vec<Step>) {
             match step {
                 Step::Advance(micros) => clock.advance(Duration::from_micros(micros)),
                 Step::Switch => at = 1 - at,
-                step => both(&stores[at], &mut table, hears, step).await,
+                step => {
+                    both(&stores[at], &mut table, hears, step).await;
+                    sweep_too(&file, &mut table, stores[at].store_now());
+                }
             }
             // What the table tells whom, the ear hears, in the same order. At once: the queue
             // of a socket is short.
@@ -392,7 +420,6 @@ fn run(steps: Vec<Step>) {
             ear.hears_all(&told).await;
         }
     });
-    let intact: String =
-        common::bare(&path).query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    let intact: String = file.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(intact, "ok");
 }
