@@ -1,6 +1,12 @@
 //! Uncontended acquire + release on Redis, against the same client sending `SET NX PX` and one
 //! compare-and-delete `EVALSHA`.
 //!
+//! Beside Fencelock stand two floors, the same raw client with the least scripts that could do:
+//! one that mints a fencing token from the server's time and deletes what is still ours, and one
+//! that also keeps the token. They check nothing, know no other layout, no lease that is over and
+//! no full memory: what a native lock costs more than they do is ours, what they cost more than
+//! the baseline is the server's.
+//!
 //! ```console
 //! cargo run --release -p fencelock-bench --bin redis_cycle -- --pairs 30
 //! ```
@@ -18,8 +24,26 @@ use redis::{Cmd, aio::MultiplexedConnection};
 const COMPARE_AND_DELETE: &str =
     "if redis.call('GET',KEYS[1])==ARGV[1] then return redis.call('DEL',KEYS[1]) else return 0 end";
 
+const MINT: &str = "local t=redis.call('TIME') local n=t[1]..t[2] \
+    if #n<16 then n=string.format('%010d%06d',t[1],t[2]) end \
+    local o=redis.call('SET',KEYS[1],ARGV[1]..n,'NX','GET','PX',ARGV[2]) \
+    if not o then return n end \
+    if string.byte(o)==104 or string.sub(o,34)>=n then return o end \
+    redis.call('SET',KEYS[1],ARGV[1]..n,'PX',ARGV[2]) return n";
+const DELETE: &str = "local t=redis.call('TIME') local n=t[1]..t[2] \
+    if #n<16 then n=string.format('%010d%06d',t[1],t[2]) end \
+    local o=redis.call('GET',KEYS[1]) \
+    if not o or string.sub(o,1,33)~=ARGV[1] or string.sub(o,34)>=n then return '' end \
+    redis.call('DEL',KEYS[1]) return n";
+const KEEP: &str = "local t=redis.call('TIME') local n=t[1]..t[2] \
+    if #n<16 then n=string.format('%010d%06d',t[1],t[2]) end \
+    local o=redis.call('GET',KEYS[1]) \
+    if not o or string.sub(o,1,33)~=ARGV[1] or string.sub(o,34)>=n then return '' end \
+    redis.call('SET',KEYS[1],'f'..string.sub(o,2),'PX',ARGV[2]) return n";
+
 #[derive(Clone)]
 enum Way {
+    Floor { connection: MultiplexedConnection, acquire: Arc<str>, release: Arc<str> },
     Raw { connection: MultiplexedConnection, digest: Arc<str> },
     Ours(Client),
 }
@@ -37,6 +61,15 @@ impl Way {
                 delete.arg("EVALSHA").arg(&**digest).arg(1).arg(name).arg(&token);
                 let gone: i64 = delete.query_async(connection).await.expect("EVALSHA");
                 assert_eq!(gone, 1);
+            }
+            Self::Floor { connection, acquire, release } => {
+                let (key, holder) = (format!("floor:{name}"), format!("h{number:032x}"));
+                for (digest, life) in [(acquire, 30_000), (release, 600_000)] {
+                    let mut script = Cmd::with_capacity(6, 128);
+                    script.arg("EVALSHA").arg(&**digest).arg(1).arg(&key).arg(&holder).arg(life);
+                    let time: String = script.query_async(connection).await.expect("EVALSHA");
+                    assert_eq!(time.len(), 16, "nobody contends");
+                }
             }
             Self::Ours(client) => {
                 let guard = client.mutex(name).lock().await.expect("nobody contends");
@@ -76,6 +109,14 @@ impl Way {
     }
 }
 
+/// Loads a script, and says how it is called.
+async fn load(connection: &MultiplexedConnection, text: &str) -> Arc<str> {
+    let mut load = redis::cmd("SCRIPT");
+    load.arg("LOAD").arg(text);
+    let digest: String = load.query_async(&mut connection.clone()).await.expect("SCRIPT LOAD");
+    Arc::from(digest)
+}
+
 fn server_cpu(server: &RedisServer) -> f64 {
     let mut connection = server.connect();
     let info: String = redis::cmd("INFO").arg("cpu").query(&mut connection).expect("INFO");
@@ -97,15 +138,16 @@ async fn main() {
         .get_multiplexed_async_connection()
         .await
         .expect("it runs");
-    let digest = redis::Script::new(COMPARE_AND_DELETE).get_hash().to_owned();
-    let mut load = connection.clone();
-    let _: String = redis::cmd("SCRIPT")
-        .arg("LOAD")
-        .arg(COMPARE_AND_DELETE)
-        .query_async(&mut load)
-        .await
-        .expect("SCRIPT LOAD");
-    let raw = Way::Raw { connection, digest: Arc::from(digest) };
+    let raw = Way::Raw {
+        connection: connection.clone(),
+        digest: load(&connection, COMPARE_AND_DELETE).await,
+    };
+    let mint = load(&connection, MINT).await;
+    let floor = |release| Way::Floor {
+        connection: connection.clone(),
+        acquire: Arc::clone(&mint),
+        release,
+    };
     let client = |dialect: &str, retain: Duration| {
         let builder = Client::builder(server.url()).dialect(dialect).retain(retain);
         Way::Ours(builder.build().expect("the URL is right"))
@@ -114,6 +156,8 @@ async fn main() {
         ("plain", client("plain", Duration::ZERO)),
         ("native, retain = 0", client("native", Duration::ZERO)),
         ("native, retained", client("native", Duration::from_secs(600))),
+        ("floor, retain = 0", floor(load(&connection, DELETE).await)),
+        ("floor, retained", floor(load(&connection, KEEP).await)),
     ];
 
     println!(
