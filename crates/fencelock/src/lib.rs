@@ -37,7 +37,8 @@
 //! # What is promised
 //! One lease is exclusive while [`Guard::is_valid`], as long as clocks run at rates that differ by
 //! less than the [`Drift`], and the store loses no record. It is *not* promised that work whose
-//! effect comes later than its check is exclusive: that is what fencing tokens are for.
+//! effect comes later than its check is exclusive: that is what fencing tokens are for, and
+//! [`fenced`] is how a resource checks them.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -48,6 +49,7 @@ mod connect;
 mod context;
 mod danger;
 mod error;
+pub mod fenced;
 mod guard;
 mod held;
 mod holder;
