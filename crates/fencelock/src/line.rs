@@ -48,6 +48,15 @@ struct State {
     range: u32,
 }
 
+impl State {
+    /// A turn is over that passed the lease on so often. Tokens that nobody used put the name ahead
+    /// of the store's clock, so the next range is not larger than twice what this turn needed.
+    fn settle(&mut self, passes: u32) {
+        let needed = passes.min(LARGEST_RANGE).saturating_mul(2).next_power_of_two();
+        self.range = self.range.min(needed.max(FIRST_RANGE));
+    }
+}
+
 /// The first range that is asked for when tasks queue up here, and the largest.
 pub(crate) const FIRST_RANGE: u32 = 64;
 const LARGEST_RANGE: u32 = AcquireRequest::MAX_RESERVE;
@@ -396,6 +405,9 @@ pub(crate) fn pass_on(guard: &mut Guard) -> bool {
         }
     }
     if let Some(turn) = turn {
+        if let Some(line) = turn.line() {
+            locked(&line.0).settle(cell.shared.passes());
+        }
         cell.set_turn(turn);
     }
     false

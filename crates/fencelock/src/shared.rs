@@ -132,6 +132,11 @@ impl Shared {
         Some(state.tenure)
     }
 
+    /// How often the lease was passed on.
+    pub(crate) fn passes(&self) -> u32 {
+        self.state().passes
+    }
+
     /// Whether no fencing token is left for another holder.
     pub(crate) fn is_used_up(&self) -> bool {
         let state = self.state();

@@ -13,6 +13,7 @@
 #![cfg(all(target_os = "linux", feature = "redis", feature = "sqlite"))]
 #![allow(clippy::unwrap_used, clippy::expect_used)] // A test has nothing better to do.
 
+mod clock;
 mod crew;
 mod ledger;
 mod world;
