@@ -15,7 +15,7 @@
 //! since all writes of one grant carry the same token.
 //!
 //! The modules say how: [`redis`] scripts for a value in Redis, [`sql`] statements for SQLite and
-//! PostgreSQL, [`file`] for a file, [`object`] for a store with conditional writes, and [`http`] for
+//! PostgreSQL, [`file`](mod@file) for a file, [`object`] for a store with conditional writes, and [`http`] for
 //! a service behind a header. They hold texts, pure functions and, for files, code: which client
 //! you use is yours to say. Each has an example, `crates/fencelock/examples/fenced_*.rs`, in which
 //! a paused holder is refused.
