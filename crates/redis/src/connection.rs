@@ -43,6 +43,7 @@ pub(crate) use self::{
 };
 use crate::{
     error::{self, Failure},
+    notice,
     script::{Allowed, Form, Question},
     url::RedisUrl,
 };
@@ -202,7 +203,12 @@ impl Connections {
         let mut question = Question::command(command, Again::Harmless, Order::Any);
         match Box::pin(clock.until(by, question.ask(flight, None))).await {
             Some(Ok(answer)) => Ok(answer),
-            Some(Err(failure)) => Err(Failure { outcome: Outcome::NotDone, ..failure }.into()),
+            Some(Err(failure)) => {
+                if failure.kind == StoreErrorKind::Denied {
+                    notice::once(self.at(), notice::NO_CHANNELS);
+                }
+                Err(Failure { outcome: Outcome::NotDone, ..failure }.into())
+            }
             None => Err(flight.overdue(clock.now())),
         }
     }

@@ -16,11 +16,13 @@ mod connection;
 mod error;
 mod keys;
 mod native;
+mod notice;
 mod plain;
 mod reply;
 mod scan;
 mod script;
 mod store;
+mod tls;
 mod url;
 mod wire;
 

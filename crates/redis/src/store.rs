@@ -1,6 +1,6 @@
 //! The store itself: the verbs, each handed to the dialect.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use fencelock_core::{
     AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
@@ -17,6 +17,7 @@ use crate::{
     connection::Connections,
     keys::{self, KeyMapping},
     native, plain,
+    tls::{Identity, Tls},
     url::{Password, RedisUrl},
     wire::Wire,
 };
@@ -81,12 +82,40 @@ pub struct RedisStoreBuilder {
     url: RedisUrl,
     dialect: Dialect,
     prefix: Option<String>,
+    /// What is said besides the URL.
+    tls: Tls,
 }
 
 impl RedisStoreBuilder {
     /// The password, in place of the one in the URL.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.url.password = Some(Password::new(password));
+        self
+    }
+
+    /// The authorities to trust in place of the system's: a file in PEM form. With a `rediss://` URL
+    /// only. It is read again for each connection.
+    pub fn certificate_authority(mut self, file: impl Into<PathBuf>) -> Self {
+        self.tls.ca = Some(file.into());
+        self
+    }
+
+    /// The certificate that this client shows (with those between it and its authority) and its
+    /// private key: files in PEM form. With a `rediss://` URL only.
+    pub fn client_certificate(
+        mut self,
+        certificate: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+    ) -> Self {
+        let (certificate, key) = (certificate.into(), key.into());
+        self.tls.identity = Some(Identity { certificate, key });
+        self
+    }
+
+    /// Believes any certificate of anybody, for any host: whoever stands between this client and
+    /// the server can read the password, and grant locks. With a `rediss://` URL only.
+    pub fn danger_accept_invalid_certificates(mut self) -> Self {
+        self.tls.accepts_any = true;
         self
     }
 
@@ -106,8 +135,8 @@ impl RedisStoreBuilder {
     ///
     /// # Errors
     /// `Config` for a prefix that can't be one, or any prefix in the plain dialect, whose keys are
-    /// the names themselves.
-    pub fn build(self) -> Result<RedisStore, StoreError> {
+    /// the names themselves; for certificates without TLS, and files of them that can't be used.
+    pub fn build(mut self) -> Result<RedisStore, StoreError> {
         let config = |message| StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message);
         let keys = match (self.dialect, self.prefix) {
             (Dialect::Native, prefix) => {
@@ -121,6 +150,12 @@ impl RedisStoreBuilder {
                 ));
             }
         };
+        if self.tls != Tls::default() {
+            let Some(tls) = &mut self.url.tls else {
+                return Err(config("certificates are for rediss:// urls: this one has no TLS"));
+            };
+            tls.add(self.tls);
+        }
         let connections = Connections::new(&self.url)?;
         Ok(RedisStore { wire: Arc::new(Wire::new(connections, keys)), dialect: self.dialect })
     }
@@ -129,7 +164,7 @@ impl RedisStoreBuilder {
 impl RedisStore {
     /// Begins the settings of a store.
     pub fn builder(url: RedisUrl) -> RedisStoreBuilder {
-        RedisStoreBuilder { url, dialect: Dialect::default(), prefix: None }
+        RedisStoreBuilder { url, dialect: Dialect::default(), prefix: None, tls: Tls::default() }
     }
 
     /// The wire format.

@@ -3,27 +3,37 @@
 //! Nothing in this file ever prints the password, nor a part of a URL that could be a piece of one
 //! (an unescaped `/` or `@` in a password moves its end into the path).
 
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr};
 
 use fencelock_store::{Outcome, StoreError, StoreErrorKind};
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
+use crate::tls::Tls;
+
 /// The address of a Redis or Valkey server, with the database and the credentials.
 ///
 /// ```text
 ///   redis://[user[:password]@]host[:6379][/db]        or ?db=N
+///   rediss://...      the same over TLS, with what ?ca= ?cert= ?key= name, see below
 ///   redis+unix:///path/to/socket[?db=N&user=U&pass=P] or unix://
 /// ```
 ///
 /// Parts are percent-encoded where they contain `/ ? # @ % :`. `Display` and `Debug` leave the
-/// password out.
+/// password out, and the files of TLS.
+///
+/// With `rediss://` the server's certificate must be for the host of the URL and from an authority
+/// that the system trusts. `?ca=/path` names the authorities to trust in place of the system's;
+/// `?cert=/path&key=/path` the certificate that this client shows, with its key. The files are PEM,
+/// their paths absolute, and they are read again for each connection.
+/// `?danger_accept_invalid_certificates=true` takes any certificate, from anybody.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl {
     pub(crate) place: Place,
     pub(crate) database: u32,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<Password>,
+    pub(crate) tls: Option<Tls>,
 }
 
 /// Where the server listens.
@@ -33,6 +43,19 @@ pub(crate) enum Place {
     Tcp(String, u16),
     /// A socket in the file system.
     Unix(PathBuf),
+}
+
+impl Place {
+    /// Whether what is sent there stays on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        match self {
+            Self::Unix(_) => true,
+            Self::Tcp(host, _) => {
+                host.eq_ignore_ascii_case("localhost")
+                    || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+            }
+        }
+    }
 }
 
 /// A secret that is never printed.
@@ -69,8 +92,7 @@ impl FromStr for RedisUrl {
     type Err = StoreError;
 
     /// # Errors
-    /// `Config` for what is not such a URL, `Unsupported` for `rediss://`. The message never
-    /// contains the password.
+    /// `Config` for what is not such a URL. The message never contains the password.
     fn from_str(text: &str) -> Result<Self, StoreError> {
         let url = Url::parse(text).map_err(|error| {
             config(format!(
@@ -82,20 +104,21 @@ impl FromStr for RedisUrl {
             return Err(config("a redis url has no part after #; in a password write %23"));
         }
         match url.scheme() {
-            "redis" => tcp(&url),
+            "redis" => tcp(&url, &Query::read(&url, &["db"])?),
+            "rediss" => {
+                let query = Query::read(&url, &[&["db"], Tls::SETTINGS].concat())?;
+                Ok(RedisUrl { tls: Some(Tls::named(|key| query.get(key))?), ..tcp(&url, &query)? })
+            }
             "redis+unix" | "unix" => unix(&url),
-            "rediss" => Err(StoreError::unsupported(
-                "rediss: TLS is not built yet; use redis:// over a trusted network or a tunnel",
-            )),
             // A scheme is read before any credentials: it can't be a part of a password.
             other => Err(config(format!(
-                "{other}: is not a redis url; it begins with redis:// or redis+unix://"
+                "{other}: is not a redis url; it begins with redis://, rediss:// or redis+unix://"
             ))),
         }
     }
 }
 
-fn tcp(url: &Url) -> Result<RedisUrl, StoreError> {
+fn tcp(url: &Url, query: &Query) -> Result<RedisUrl, StoreError> {
     let host = match url.host() {
         Some(Host::Domain(host)) if !host.is_empty() => decode(host, "host")?,
         Some(Host::Ipv4(address)) => address.to_string(),
@@ -106,7 +129,6 @@ fn tcp(url: &Url) -> Result<RedisUrl, StoreError> {
         "" => None,
         number => Some(database(number)?),
     };
-    let query = Query::read(url, &["db"])?;
     let from_query = query.get("db").map(database).transpose()?;
     if from_path.zip(from_query).is_some_and(|(path, query)| path != query) {
         return Err(config("the redis url names two different databases, in its path and in ?db="));
@@ -118,6 +140,7 @@ fn tcp(url: &Url) -> Result<RedisUrl, StoreError> {
         database: from_path.or(from_query).unwrap_or(0),
         user: Some(user).filter(|user| !user.is_empty()),
         password: password.map(Password::new),
+        tls: None,
     })
 }
 
@@ -134,6 +157,7 @@ fn unix(url: &Url) -> Result<RedisUrl, StoreError> {
         database: query.get("db").map(database).transpose()?.unwrap_or(0),
         user: query.get("user").filter(|user| !user.is_empty()).map(str::to_owned),
         password: query.get("pass").map(Password::new),
+        tls: None,
     })
 }
 
@@ -172,6 +196,9 @@ fn unknown_key(key: Option<&str>, valid: &[&str]) -> StoreError {
             valid.join(", ")
         ));
     };
+    if Tls::SETTINGS.contains(&key) {
+        return config(format!("the setting {key} is for rediss:// urls: this one has no TLS"));
+    }
     let nearest = valid.iter().min_by_key(|known| strsim::damerau_levenshtein(known, key));
     let nearest = nearest.copied().unwrap_or_default();
     config(format!(
@@ -199,7 +226,7 @@ fn decode(text: &str, part: &str) -> Result<String, StoreError> {
         .map_err(|_| config(format!("the {part} in the redis url is not UTF-8 when decoded")))
 }
 
-fn config(message: impl Into<std::borrow::Cow<'static, str>>) -> StoreError {
+pub(crate) fn config(message: impl Into<std::borrow::Cow<'static, str>>) -> StoreError {
     StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message)
 }
 
@@ -207,7 +234,7 @@ impl fmt::Display for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             Place::Tcp(host, port) => {
-                write!(f, "redis://")?;
+                f.write_str(if self.tls.is_some() { "rediss://" } else { "redis://" })?;
                 if let Some(user) = &self.user {
                     write!(f, "{}@", encode(user))?;
                 }

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     error::{self, Failure},
     script::{Allowed, Form, Question},
+    tls,
 };
 
 /// The connection of one runtime.
@@ -372,7 +373,10 @@ impl<'a> Flight<'a> {
         if let Some(link) = &progress.link {
             link.unanswered(progress.sent_when_suspect, now);
         }
-        error::overdue(self.at(), progress.was_sent)
+        match (progress.was_sent, &self.target.url.tls) {
+            (false, Some(_)) => tls::overdue(self.at()),
+            (was_sent, _) => error::overdue(self.at(), was_sent),
+        }
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {

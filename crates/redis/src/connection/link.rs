@@ -83,9 +83,11 @@ impl Link {
             .set_response_timeout(None)
             .set_pipeline_buffer_size(Self::QUEUE)
             .set_push_sender(listener);
-        let client = settings::client(&target.url, &target.url.place, &target.at)?;
+        let Target { url, at, .. } = target;
+        let client = settings::client(url, &url.place, at)?;
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
-        let connection = connection.map_err(|error| error::from_connect(&error, &target.at))?;
+        let connection =
+            connection.map_err(|error| settings::failure(url, &url.place, &error, at))?;
         Ok(Arc::new(Self {
             connection,
             couriers: Couriers::default(),
