@@ -16,7 +16,7 @@ use crate::{Client, Error, context::Settings, url::Address};
 
 /// A client of the store at a url, with default settings.
 ///
-/// `redis://host:port/db`, `redis+unix:///path/to/socket`, `sqlite:path`, `memory:`. Nothing is
+/// `redis://host:port/db`, `rediss://host:port/db`, `redis+unix:///path/to/socket`, `sqlite:path`, `memory:`. Nothing is
 /// sent: the first call connects, or [`Client::connect_now`].
 ///
 /// # Examples

@@ -44,13 +44,6 @@ pub(super) fn store(text: &str) -> Result<String, String> {
         return Err("names more than one store, which this version can't use".to_owned());
     }
     let scheme = scheme_of(text);
-    if scheme == "rediss" {
-        return Err(
-            "asks for TLS (rediss:), which this version can't do: use redis:// over a trusted \
-                    network or a tunnel"
-                .to_owned(),
-        );
-    }
     if !SCHEMES.contains(&scheme.as_str()) {
         let shown = redact_mistyped(text);
         let shown = shown.escape_debug();
@@ -159,8 +152,9 @@ fn unknown(text: &str, known: &[&str]) -> String {
 
 /// From here on a suggestion helps more than it confuses.
 const LIKE: f64 = 0.6;
-const SCHEMES: &[&str] = &["redis", "redis+unix", "unix", "sqlite", "memory"];
-const STORES: &str = "write `redis://HOST:PORT`, `redis+unix:///PATH` or `sqlite:/PATH`";
+const SCHEMES: &[&str] = &["redis", "rediss", "redis+unix", "unix", "sqlite", "memory"];
+const STORES: &str =
+    "write `redis://HOST:PORT`, `rediss://HOST:PORT`, `redis+unix:///PATH` or `sqlite:/PATH`";
 
 #[cfg(test)]
 mod tests {
@@ -173,7 +167,7 @@ mod tests {
         for text in ["", "localhost", "/tmp/x.db", "redis://a redis://b", "http://x"] {
             assert!(store(text).is_err(), "{text}");
         }
-        for text in ["redis://a", "REDIS://a", "sqlite:/a b/c.db", "memory:"] {
+        for text in ["redis://a", "REDIS://a", "rediss://a?ca=/b", "sqlite:/a b/c.db", "memory:"] {
             assert!(store(text).is_ok(), "{text}");
         }
     }

@@ -14,6 +14,7 @@ mod redis;
 mod revoke;
 mod settings;
 mod support;
+mod tls;
 mod tokens;
 mod usage;
 mod waiting;

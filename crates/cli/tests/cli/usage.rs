@@ -98,7 +98,7 @@ fn stores_are_refused_with_the_way_out() {
         ("/tmp/x.db", "sqlite:"),
         ("redis://a redis://b", "more than one"),
         ("redis://h/no-number", "database"),
-        ("rediss://h", "TLS"),
+        ("rediss://h?ca=ca.pem", "absolute path"),
         ("sqlite:", "file"),
     ] {
         refuse(&["acquire", "x", "--store", store], 64, &["--store", part]);
