@@ -102,12 +102,16 @@ fn denied(text: &str, at: &str) -> String {
         Some(command) if !text.contains("executing the script") => {
             format!("{at} denies its user the command {command}; grant +{command}")
         }
-        _ => format!(
-            "{at} denies its user a command that the scripts call; the readme of fencelock-redis \
-             has the full list"
-        ),
+        _ => format!("{at} denies its user {UNNAMED}; docs/operating/acl.md has the full list"),
     }
 }
+
+/// Whether a message says that some right is missing, but not which.
+pub(crate) fn names_no_right(message: &str) -> bool {
+    message.contains(UNNAMED)
+}
+
+const UNNAMED: &str = "a command that the scripts call";
 
 fn cut(code: &str, text: &str) -> String {
     const LENGTH_MAX: usize = 200;

@@ -19,6 +19,7 @@ mod native;
 mod notice;
 mod plain;
 mod reply;
+mod rights;
 mod scan;
 mod script;
 mod store;

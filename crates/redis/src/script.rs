@@ -17,6 +17,7 @@ use redis::{Arg, Cmd, Value};
 use crate::{
     connection::{Again, Answer, Arrived, Flight, Order, ask},
     error::{self, Failure},
+    rights,
 };
 
 /// The text of a script, and its hash.
@@ -209,6 +210,11 @@ impl Question {
             return Ok(answer);
         }
         let mut failure = self.failure(&answer.value, flight);
+        if let Some(mut question) = self.about_rights(&failure)
+            && let Ok(answer) = Box::pin(ask(flight, &mut question, Form::Text, None)).await
+        {
+            failure = rights::named(failure, &answer.value, flight.at());
+        }
         if answer.resent {
             // This copy was refused; what became of the first one nobody knows.
             failure.outcome = Outcome::Unknown;
@@ -226,6 +232,17 @@ impl Question {
         }
         let unknown = refused.code() == "NOSCRIPT" && allowed.get() != Allowed::HASH_ONLY;
         (unknown || refuses(&answer.value, "evalsha")).then_some(Form::Text)
+    }
+
+    /// The question which right is missing, where a failure leaves that open.
+    pub(crate) fn about_rights(&self, failure: &Failure) -> Option<Question> {
+        const KEY: usize = 3;
+        let key = self.request.args_iter().nth(KEY).and_then(|argument| match argument {
+            Arg::Simple(key) => Some(key),
+            _ => None,
+        });
+        let no_keys = self.request.args_iter().nth(KEY - 1) == Some(Arg::Simple(b"0"));
+        rights::question(failure, self.script?.text, key.filter(|_| !no_keys))
     }
 
     fn failure(&self, value: &Value, flight: &Flight<'_>) -> Failure {

@@ -6,7 +6,7 @@
 use std::{collections::HashSet, sync::LazyLock};
 
 use fencelock_core::{AcquireRequest, ListenerId, Moment, RenewRequest, Renewed, StoreTime, Token};
-use fencelock_store::{Reply, StoreError, StoreResult};
+use fencelock_store::{Reply, StoreResult};
 
 use super::{
     UNKNOWN_LETTER, ahead_us, digits, listener_digits, mark_unattended, retain_ms, ttl_digits,
@@ -14,6 +14,7 @@ use super::{
 use crate::{
     connection::Answer,
     reply::{Fields, Odd},
+    rights,
     script::{Question, Script, script},
     wire::Wire,
 };
@@ -34,8 +35,17 @@ pub(crate) async fn renew(
 
 async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec<Renewed>> {
     let call = Call::new(part);
-    let answer = wire.ask(&mut call.question(wire), by).await?;
-    call.read(wire, answer)
+    let mut question = call.question(wire);
+    let answer = wire.ask(&mut question, by).await?;
+    let mut refused = None;
+    let reply = call.read(wire, answer, &mut refused)?;
+    match refused {
+        // Where the server could say nothing at all, it was not asked to any effect.
+        Some(text) if reply.answer.iter().all(|answer| *answer == Renewed::Unknown) => {
+            Err(Box::pin(rights::refused_inside(wire, &question, &text, by)).await)
+        }
+        _ => Ok(reply),
+    }
 }
 
 /// Whether a token is named twice, where not all are asked the same: the two must be asked in their
@@ -116,18 +126,16 @@ impl<'a> Call<'a> {
         question
     }
 
-    pub(super) fn read(&self, wire: &Wire, answer: Answer) -> StoreResult<Vec<Renewed>> {
-        let mut refused = None;
-        let decoded =
-            Fields::new(&answer.value).and_then(|fields| self.decode(fields, &mut refused));
+    /// Reads the answers; what the server says where it could not do one goes to `refused`.
+    pub(super) fn read(
+        &self,
+        wire: &Wire,
+        answer: Answer,
+        refused: &mut Option<String>,
+    ) -> StoreResult<Vec<Renewed>> {
+        let decoded = Fields::new(&answer.value).and_then(|fields| self.decode(fields, refused));
         let (answers, at) = decoded.map_err(|odd| wire.odd(odd))?;
-        match refused {
-            // Where the server could say nothing at all, it was not asked to any effect.
-            Some(text) if answers.iter().all(|answer| *answer == Renewed::Unknown) => {
-                Err(StoreError::from(wire.refused_inside(&text)))
-            }
-            _ => Ok(Reply::new(answers).at(at).of(answer.greeting.incarnation)),
-        }
+        Ok(Reply::new(answers).at(at).of(answer.greeting.incarnation))
     }
 
     fn decode(

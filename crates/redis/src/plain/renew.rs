@@ -3,12 +3,13 @@
 use std::{sync::LazyLock, time::Duration};
 
 use fencelock_core::{Moment, RenewRequest, Renewed};
-use fencelock_store::{StoreError, StoreResult};
+use fencelock_store::StoreResult;
 use redis::Value;
 
 use super::not_held;
 use crate::{
     reply::{Odd, bytes, list, number, time_left},
+    rights,
     script::{Script, script},
     wire::Wire,
 };
@@ -44,7 +45,7 @@ async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec
     })?;
     match refused {
         Some(text) if reply.answer.iter().all(|answer| *answer == Renewed::Unknown) => {
-            Err(StoreError::from(wire.refused_inside(&text)))
+            Err(Box::pin(rights::refused_inside(wire, &question, &text, by)).await)
         }
         _ => Ok(reply),
     }
