@@ -12,6 +12,7 @@ mod loss;
 mod passwords;
 mod redis;
 mod revoke;
+mod rights;
 mod settings;
 mod support;
 mod tls;

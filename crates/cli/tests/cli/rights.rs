@@ -1,0 +1,107 @@
+//! The rights that `docs/operating/acl.md` asks for: every command works with them, and where one is
+//! missing some command says which.
+
+use fencelock_testkit::{Process, RedisServer, eventually};
+
+use crate::support::{Bench, Ended, LIMIT, finish};
+
+/// The rights of the line for a dialect, by the pattern of its keys.
+fn documented(keys: &str) -> Vec<&'static str> {
+    let page = include_str!("../../../../docs/operating/acl.md");
+    let line = page.lines().find(|line| line.starts_with("user ") && line.contains(keys));
+    line.expect("the page has the line").split(' ').skip(4).collect()
+}
+
+fn server_with(rights: &[&str]) -> RedisServer {
+    RedisServer::builder().acl_user("app", &format!("on >p {}", rights.join(" "))).start()
+}
+
+fn bench_on(server: &RedisServer, dialect: &str) -> Bench {
+    Bench::new()
+        .set("FENCELOCK_STORE", &server.url_as("app", "p"))
+        .set("FENCELOCK_DIALECT", dialect)
+}
+
+/// One call of every command, and how each ended; the last lock is handed to one that waits. A lock
+/// on two names is held for so many seconds, of which it is renewed after a third of one.
+fn every_command(server: &RedisServer, dialect: &str, lasts: &str) -> Vec<Ended> {
+    let bench = bench_on(server, dialect);
+    let is_native = dialect == "native";
+    let mut ended = Vec::new();
+    let mut call = |words: &[&str]| {
+        let end = bench.run(words);
+        let said = end.stdout.trim_end().to_owned();
+        ended.push(end);
+        said
+    };
+    // Names of their own: what can't be released must hold up nobody.
+    call(&["run", "app:a", "--", "true"]);
+    call(&["run", "app:b", "app:c", "--ttl", "1s", "--", "sleep", lasts]);
+    let token = call(&["acquire", "app:d", "--ttl", "60s"]);
+    call(&["renew", "app:d", "--token", &token]);
+    call(&["show", "app:d"]);
+    call(&["ls"]);
+    call(&["release", "app:d", "--token", &token]);
+    call(&["acquire", "app:e", "--ttl", "60s"]);
+    call(&["release", "app:e", "--force", "--yes"]);
+    if is_native {
+        let script = "echo inside; exec sleep 30";
+        let mut holder = bench.start(["run", "app:r", "--", "sh", "-c", script]);
+        eventually(LIMIT, "it has the lock, or may not", || {
+            holder.exited().is_some() || holder.stdout().contains("inside")
+        });
+        call(&["revoke", "app:r"]);
+    }
+    let token = call(&["acquire", "app:w", "--ttl", "60s"]);
+    let mut waiters: Vec<Process> =
+        (0..2).map(|_| bench.start(["run", "app:w", "--wait", "5s", "--", "true"])).collect();
+    for waiter in &mut waiters {
+        eventually(LIMIT, "it waits, or says why it can't, or has the lock", || {
+            waiter.exited().is_some() || waiter.stderr().contains("fencelock: ")
+        });
+    }
+    call(&["release", "app:w", "--token", &token]);
+    ended.extend(waiters.iter_mut().map(finish));
+    ended
+}
+
+#[test]
+fn every_command_works_with_the_documented_rights_and_each_that_is_missing_is_named() {
+    for (dialect, keys) in [("native", "~fencelock:*"), ("plain", "~app:*")] {
+        let rights = documented(keys);
+        let server = server_with(&rights);
+        for ended in every_command(&server, dialect, "0.5") {
+            assert_eq!(ended.code, 0, "{dialect}: {ended:?}");
+        }
+        // Without these everything works: see the page.
+        let spared = ["+evalsha", "+mget", "+setrange", "+type", "+info", "+pubsub|numsub"];
+        let told = ["+publish", "+subscribe", "+unsubscribe"];
+        let without = |right: &str| {
+            let fewer: Vec<_> = rights.iter().copied().filter(|word| *word != right).collect();
+            let ended = every_command(&server_with(&fewer), dialect, "0");
+            let is_as_said = if spared.contains(&right) || told.contains(&right) {
+                ended.iter().all(|ended| ended.code == 0)
+            } else {
+                ended.iter().any(|ended| ended.code == 77 && ended.stderr.contains(right))
+            };
+            assert!(is_as_said, "{dialect} {right}: {ended:?}");
+        };
+        // Most of it is waiting for what does not come: four at a time.
+        let commands: Vec<_> = rights.iter().filter(|right| right.starts_with('+')).collect();
+        for some in commands.chunks(4) {
+            std::thread::scope(|scope| {
+                for right in some {
+                    scope.spawn(|| without(right));
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn a_name_outside_of_the_granted_keys_is_denied_with_a_sentence() {
+    let server = server_with(&documented("~app:*"));
+    let bench = bench_on(&server, "plain");
+    let ended = bench.run(["run", "other:a", "--", "true"]);
+    ended.assert_refused(77, &["key pattern"]);
+}
