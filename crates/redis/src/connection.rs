@@ -21,6 +21,7 @@ mod ears;
 mod lane;
 mod link;
 mod settings;
+mod shortcut;
 
 use std::{
     fmt,
@@ -40,6 +41,7 @@ pub(crate) use self::{
     ears::{Ear, Hearer},
     lane::{Arrived, Flight},
     link::Greeting,
+    shortcut::Shortcut,
 };
 use crate::{
     error::{self, Failure},
@@ -92,6 +94,7 @@ pub(crate) struct Target {
     pub(crate) at: String,
     /// What is known of its scripts.
     allowed: Allowed,
+    shortcut: Arc<Shortcut>,
 }
 
 impl Connections {
@@ -107,7 +110,12 @@ impl Connections {
         let _usable = settings::client(url, &url.place, &at)?;
         Ok(Self {
             lanes: Mutex::default(),
-            target: Arc::new(Target { url: url.clone(), at, allowed: Allowed::default() }),
+            target: Arc::new(Target {
+                url: url.clone(),
+                at,
+                allowed: Allowed::default(),
+                shortcut: Arc::default(),
+            }),
             closed: AtomicBool::new(false),
         })
     }
@@ -115,6 +123,11 @@ impl Connections {
     /// How messages call the server.
     pub(crate) fn at(&self) -> &str {
         &self.target.at
+    }
+
+    /// What is known of its commands for plain strings.
+    pub(crate) fn shortcut(&self) -> &Shortcut {
+        &self.target.shortcut
     }
 
     /// Refuses calls after the end.

@@ -65,7 +65,11 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
         "MOVED" | "ASK" | "CROSSSLOT" => {
             (Config, format!("{at} is a node of a cluster, which is not supported yet"))
         }
-        "NOPROTO" => (Config, format!("{at} does not speak RESP3; it is older than redis 7.0")),
+        "NOPROTO" => (Config, no_resp3(at)),
+        _ if lacks("hello", text) => (Config, no_resp3(at)),
+        _ if lacks("select", text) => {
+            (Config, format!("{at} has only the database 0; leave the number out of the url"))
+        }
         _ if wrapped("READONLY") => {
             (Unavailable, format!("{at} is a read-only replica; the next call connects anew"))
         }
@@ -87,6 +91,20 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
     };
     let outcome = if kind == Protocol { Outcome::Unknown } else { Outcome::NotDone };
     Failure { kind, outcome, message: says, cause: cut(code, text), retire: wrapped("READONLY") }
+}
+
+/// Whether a server, or a proxy before it, says that it has no such command.
+fn lacks(command: &str, text: &str) -> bool {
+    let before = text.split(", with args").next().unwrap_or_default().to_ascii_lowercase();
+    let says_no = ["unknown", "unsupported", "not allowed"];
+    before.contains(command) && says_no.iter().any(|word| before.contains(word))
+}
+
+fn no_resp3(at: &str) -> String {
+    format!(
+        "{at} does not speak RESP3, which fencelock needs; it is older than redis 7.0, or a proxy is \
+         in between: connect to the server itself"
+    )
 }
 
 /// Which right is missing.
@@ -221,6 +239,9 @@ mod tests {
             ("ERR", "The user executing the script can't run this command or subcommand", Denied),
             ("MOVED", "3999 127.0.0.1:6381", Config),
             ("ERR", "DB index is out of range", Config),
+            ("ERR", "SELECT is not allowed in cluster mode", Config),
+            ("ERR", "unknown command 'HELLO', with args beginning with: '3' ", Config),
+            ("ERR", "unsupported command 'hello'", Config),
         ];
         for (code, text, kind) in table {
             let failure = from_server(code, text, "redis://h:1/0");

@@ -79,6 +79,11 @@ impl Allowed {
     const TEXT_ONLY: u8 = 1;
     const HASH_ONLY: u8 = 2;
 
+    /// A new connection: what was found out of the one before may not hold here.
+    pub(crate) fn forget(&self) {
+        self.set(Self::BOTH);
+    }
+
     fn set(&self, what: u8) {
         self.0.store(what, Ordering::Relaxed);
     }

@@ -86,9 +86,9 @@ fn every_command_works_with_the_documented_rights_and_each_that_is_missing_is_na
             };
             assert!(is_as_said, "{dialect} {right}: {ended:?}");
         };
-        // Most of it is waiting for what does not come: four at a time.
+        // Most of it is waiting for what does not come: six at a time.
         let commands: Vec<_> = rights.iter().filter(|right| right.starts_with('+')).collect();
-        for some in commands.chunks(4) {
+        for some in commands.chunks(6) {
             std::thread::scope(|scope| {
                 for right in some {
                     scope.spawn(|| without(right));

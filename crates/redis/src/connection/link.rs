@@ -20,6 +20,7 @@ use super::{
     courier::{Carrying, Couriers},
     ears::Ears,
     settings,
+    shortcut::Shortcut,
 };
 use crate::{
     error::{self, Failure},
@@ -39,6 +40,7 @@ pub(super) struct Link {
     greeting: OnceLock<Greeting>,
     greeted: rt::sync::Notify,
     known: Known,
+    shortcut: Arc<Shortcut>,
 }
 
 /// What the server said of itself when the connection was made.
@@ -88,6 +90,9 @@ impl Link {
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
         let connection =
             connection.map_err(|error| settings::failure(url, &url.place, &error, at))?;
+        // Another server may answer now, or the same with other rights.
+        target.allowed.forget();
+        target.shortcut.forget();
         Ok(Arc::new(Self {
             connection,
             couriers: Couriers::default(),
@@ -97,6 +102,7 @@ impl Link {
             greeting: OnceLock::new(),
             greeted: rt::sync::Notify::new(),
             known: Known::default(),
+            shortcut: Arc::clone(&target.shortcut),
         }))
     }
 
@@ -106,6 +112,9 @@ impl Link {
         let mut info = Cmd::with_capacity(2, 16);
         info.arg("INFO").arg("server");
         let reply = self.send(info).await.reply;
+        if let Ok(info) = &reply {
+            self.shortcut.learn(info);
+        }
         // A server that does not say is taken as it is.
         let greeting = reply.ok().and_then(|value| read_greeting(&value)).unwrap_or_default();
         let _ = self.greeting.set(greeting);
