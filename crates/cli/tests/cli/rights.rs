@@ -99,6 +99,32 @@ fn every_command_works_with_the_documented_rights_and_each_that_is_missing_is_na
 }
 
 #[test]
+fn whoever_only_looks_needs_no_right_to_write() {
+    let page = include_str!("../../../../docs/operating/acl.md");
+    let line = page.lines().find(|line| line.starts_with("user viewer "));
+    let rights: Vec<_> = line.expect("the page has the line").split(' ').skip(4).collect();
+    let server = server_with(&rights);
+    let all = Bench::on(&server);
+    let token = all.acquire(&["app:a", "--ttl", "60s"]);
+    let mut waiter = all.start(["run", "app:a", "--", "true"]);
+    eventually(LIMIT, "it waits", || waiter.stderr().contains("waiting"));
+    let bench = bench_on(&server, "native");
+    assert!(bench.run(["show", "app:a"]).stdout.contains("lease left"));
+    assert!(bench.run(["ls"]).stdout.contains("app:a"));
+    for words in [
+        &["run", "app:b", "--", "true"][..],
+        &["release", "app:a", "--force", "--yes"],
+        &["renew", "app:a", "--token", &token],
+        &["release", "app:a", "--token", &token],
+    ] {
+        let ended = bench.run(words);
+        assert!(ended.code == 77 && ended.stderr.contains("grant +"), "{words:?} {ended:?}");
+    }
+    assert_eq!(all.run(["release", "app:a", "--token", &token]).code, 0);
+    assert_eq!(finish(&mut waiter).code, 0);
+}
+
+#[test]
 fn a_name_outside_of_the_granted_keys_is_denied_with_a_sentence() {
     let server = server_with(&documented("~app:*"));
     let bench = bench_on(&server, "plain");
