@@ -4,7 +4,7 @@
 //! is wrong with them before anything is sent; `tls/failure.rs` says what went wrong on the way.
 //!
 //! The authorities are the system's, or those of one file. The client library reads them from disk
-//! each time it connects (about 4 ms for the 145 of a Debian, in the task that connects), and so do
+//! each time it connects (3 ms for the 145 of a Debian, in the task that connects), and so do
 //! we with our own files: a certificate that is renewed is used by the next connection.
 
 mod failure;

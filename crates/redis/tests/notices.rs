@@ -11,15 +11,15 @@ use std::{
 use fencelock_core::{Acquired, Released};
 use fencelock_redis::{Dialect, RedisStore};
 use fencelock_store::{Store, StoreErrorKind};
-use fencelock_testkit::RedisServer;
+use fencelock_testkit::{Authority, RedisServer};
 use support::{Ear, release, soon, store_at, take, token, waits};
 use tracing::{Event, Metadata, Subscriber, field, span, subscriber::set_default};
 
-/// Keeps the warnings of this thread.
+/// Keeps everything that is traced in this thread.
 #[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<String>>>);
+struct Traced(Arc<Mutex<Vec<String>>>);
 
-impl Warnings {
+impl Traced {
     fn of(&self, part: &str) -> Vec<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().filter(|text| text.contains(part)).cloned().collect()
@@ -34,13 +34,13 @@ impl field::Visit for Text {
     }
 }
 
-impl Subscriber for Warnings {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == tracing::Level::WARN
+impl Subscriber for Traced {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut text = Text(format!("{} ", event.metadata().target()));
+        let mut text = Text(format!("{} {} ", event.metadata().level(), event.metadata().target()));
         event.record(&mut text);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(text.0);
     }
@@ -57,8 +57,8 @@ impl Subscriber for Warnings {
 
 #[test]
 fn a_password_that_leaves_the_machine_in_the_clear_is_warned_of_once() {
-    let warnings = Warnings::default();
-    let _guard = set_default(warnings.clone());
+    let traced = Traced::default();
+    let _guard = set_default(traced.clone());
     let build = |url: &str| {
         let url = url.parse().unwrap_or_else(|error| panic!("{url}: {error}"));
         RedisStore::builder(url).build().expect("the settings are valid")
@@ -66,10 +66,10 @@ fn a_password_that_leaves_the_machine_in_the_clear_is_warned_of_once() {
     for _ in 0..3 {
         let _store = build("redis://app:hunter2@redis.example.com/0");
     }
-    let said = warnings.of("redis.example.com");
+    let said = traced.of("redis.example.com");
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].contains("in the clear") && said[0].contains("rediss://"), "{said:?}");
-    assert!(said[0].starts_with("fencelock_redis::notice "), "{said:?}");
+    assert!(said[0].starts_with("WARN fencelock_redis::notice "), "{said:?}");
     assert!(!said[0].contains("hunter2"), "{said:?}");
     for silent in [
         "redis://app:hunter2@127.0.0.1:7/0",
@@ -79,13 +79,13 @@ fn a_password_that_leaves_the_machine_in_the_clear_is_warned_of_once() {
     ] {
         let _store = build(silent);
     }
-    assert_eq!(warnings.of("").len(), 1, "{:?}", warnings.of(""));
+    assert_eq!(traced.of("").len(), 1, "{:?}", traced.of(""));
 }
 
 #[tokio::test]
 async fn messages_that_are_denied_are_warned_of_once_and_waiters_are_served_as_they_ask() {
-    let warnings = Warnings::default();
-    let _guard = set_default(warnings.clone());
+    let traced = Traced::default();
+    let _guard = set_default(traced.clone());
     let rules = "on >p resetchannels ~* +@all";
     let server = RedisServer::builder().acl_user("app", rules).start();
     let store = store_at(&server.url_as("app", "p"), Dialect::Native);
@@ -94,7 +94,7 @@ async fn messages_that_are_denied_are_warned_of_once_and_waiters_are_served_as_t
         let error = result.map(|_| ()).expect_err("it may not");
         assert_eq!(error.kind(), StoreErrorKind::Denied, "{error}");
     }
-    let said = warnings.of("channels of wakeups");
+    let said = traced.of("channels of wakeups");
     assert_eq!(said.len(), 1, "{said:?}");
     let (holder, waiter) = (token(), waits("k", None));
     let _ = take(&store, "k", holder).await;
@@ -102,4 +102,39 @@ async fn messages_that_are_denied_are_warned_of_once_and_waiters_are_served_as_t
     assert!(matches!(answer, Acquired::Queued(_)), "{answer:?}");
     assert_eq!(release(&store, "k", holder).await.expect("it answers"), Released::Held);
     let _ = support::granted(store.acquire(&waiter, soon(&store)).await);
+}
+
+#[tokio::test]
+async fn no_password_is_traced_whatever_happens_to_its_connection() {
+    const SECRET: &str = "hunter2";
+    let traced = Traced::default();
+    let _guard = set_default(traced.clone());
+    let authority = Authority::new();
+    let server = RedisServer::builder()
+        .acl_user("app", &format!("on >{SECRET} resetchannels ~* +@all"))
+        .tls(&authority.issue(), None)
+        .start();
+    let over_tls = |password: &str| {
+        let user = format!("rediss://app:{password}@");
+        let url = server.tls_url().replace("rediss://", &user);
+        format!("{url}?ca={}", authority.file().display())
+    };
+    let wrong = format!("{SECRET}-no-more");
+    for url in [
+        server.url_as("app", SECRET),
+        server.url_as("app", &wrong),
+        over_tls(SECRET),
+        over_tls(&wrong),
+        over_tls(SECRET).replace(&authority.file().display().to_string(), "/dev/null"),
+    ] {
+        let Ok(store) = RedisStore::builder(url.parse().expect("a url")).build() else { continue };
+        for _ in 0..2 {
+            let _ = store.connect(soon(&store)).await;
+            let _ = store.listen(Arc::new(Ear::default()), soon(&store)).await;
+            server.cli(&["CLIENT", "KILL", "USER", "app"]);
+        }
+        let _ = store.connect(soon(&store)).await;
+    }
+    assert!(!traced.of("").is_empty(), "a connection that broke is traced");
+    assert_eq!(traced.of(SECRET), Vec::<String>::new());
 }

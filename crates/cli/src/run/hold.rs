@@ -303,8 +303,8 @@ impl Holding<'_> {
             Released::Taken => "somebody else got it before the command ended",
             _ => {
                 self.context.console.notice(&format!(
-                    "whether {what} was given back is unknown: {store} did not answer; it is free after \
-                     its ttl, {}",
+                    "whether {what} was given back is unknown: {store} did not answer, or would \
+                     not; it is free after its ttl, {}",
                     crate::span::show(self.timing.lease().max(self.timing.min_hold))
                 ));
                 return Ok(own);
