@@ -14,6 +14,7 @@ use fencelock_core::{
 };
 use fencelock_redis::{Dialect, RedisStore};
 use fencelock_store::{Outcome, Store, StoreError, StoreErrorKind, rt};
+use fencelock_testkit::RedisServer;
 use support::{acquire, granted, inspect, name, names, release, soon, store_at, token, ttl};
 
 /// What the names are like before a verb.
@@ -109,13 +110,11 @@ async fn prepare(store: &RedisStore, state: State) -> Cast {
             _ => place(names(&["app:k"]), Some(rt::fresh_listener())),
         },
     };
-    let held_for = if state == State::Over { 10 } else { 30_000 };
     if state != State::Free {
-        let request = AcquireRequest::new(both, cast.holder, ttl(held_for));
+        let request = AcquireRequest::new(both.clone(), cast.holder, ttl(30_000));
         let _ = granted(store.acquire(&request, soon(store)).await);
     }
     if matches!(state, State::Waited | State::Over | State::WaitedBySet) {
-        // The second one has a place before the lease is over, or there is nothing to hand over.
         let other = place(names(&["app:k"]), None);
         for waiter in [&cast.waiter, &other] {
             let _ = store.acquire(waiter, soon(store)).await.expect("it answers");
@@ -128,6 +127,9 @@ async fn prepare(store: &RedisStore, state: State) -> Cast {
             }
         }
         State::Over => {
+            // Only now: else the lease might be over before anybody waits for it.
+            let shorten = ShortenRequest::new(both, cast.holder, ttl(10));
+            let _ = store.shorten(&shorten, soon(store)).await.expect("it answers");
             while matches!(inspect(store, "app:k").await, Inspection::Held(_)) {
                 rt::sleep(Duration::from_millis(2)).await;
             }
@@ -217,20 +219,49 @@ struct Kept {
     ends: i64,
 }
 
-fn kept(admin: &mut redis::Connection, dialect: Dialect, at: &str) -> Kept {
-    let key = support::key_of(dialect, &name(at));
-    let kind: String = redis::cmd("TYPE").arg(&key).query(admin).expect("it answers");
-    let mut kept = Kept { record: None, places: BTreeMap::new(), ends: 0 };
-    if kind == "hash" {
-        kept.places = redis::cmd("HGETALL").arg(&key).query(admin).expect("it answers");
-        kept.record = kept.places.remove(&b"r"[..]);
-    } else {
-        kept.record = redis::cmd("GET").arg(&key).query(admin).expect("it answers");
+/// An administrator: looks at the two names and changes a right, in one step each time.
+struct Admin {
+    connection: redis::Connection,
+    dialect: Dialect,
+    keys: [Vec<u8>; 2],
+}
+
+impl Admin {
+    /// Everything at two keys: of each its record, when it ends, and its places.
+    const LOOK: &str = "local all = {} \
+        for i, key in ipairs(KEYS) do \
+          local fields, record = {}, nil \
+          if redis.call('TYPE', key).ok == 'hash' then \
+            fields, record = redis.call('HGETALL', key), redis.call('HGET', key, 'r') \
+          else \
+            record = redis.call('GET', key) \
+          end \
+          all[i] = { record, redis.call('PEXPIRETIME', key), fields } \
+        end \
+        return all";
+
+    fn new(server: &RedisServer, dialect: Dialect) -> Self {
+        let keys = ["app:k", "app:l"].map(|at| support::key_of(dialect, &name(at)));
+        Self { connection: server.connect(), dialect, keys }
     }
-    if dialect == Dialect::Plain {
-        kept.ends = redis::cmd("PEXPIRETIME").arg(&key).query(admin).expect("it answers");
+
+    /// What is there, and then another right.
+    fn look_and_set(&mut self, right: &str) -> [Kept; 2] {
+        type Found = (Option<Vec<u8>>, i64, BTreeMap<Vec<u8>, Vec<u8>>);
+        let mut pipe = redis::pipe();
+        pipe.cmd("EVAL").arg(Self::LOOK).arg(2).arg(&self.keys[..]);
+        pipe.cmd("ACL").arg("SETUSER").arg("app").arg(right).ignore();
+        let (found,): ([Found; 2],) = pipe.query(&mut self.connection).expect("it may");
+        found.map(|(record, ends, mut places)| {
+            places.remove(&b"r"[..]);
+            let ends = if self.dialect == Dialect::Plain { ends } else { 0 };
+            Kept { record, places, ends }
+        })
     }
-    kept
+
+    fn clear(&mut self) {
+        let () = redis::cmd("DEL").arg(&self.keys[..]).query(&mut self.connection).expect("it may");
+    }
 }
 
 /// What a step that was denied half way may leave: see `docs/operating/acl.md`. A lease that was over
@@ -255,27 +286,18 @@ async fn what_is_denied_has_changed_nothing() {
         let server = support::server_with_rights(dialect, &rights);
         let (all, limited) =
             (store_at(&server.url(), dialect), store_at(&server.url_as("app", "p"), dialect));
-        let mut admin = server.connect();
-        let mut seen = || ["app:k", "app:l"].map(|at| kept(&mut admin, dialect, at));
-        let mut other = server.connect();
-        let mut tell = |words: &[&str]| {
-            let () = redis::cmd(words[0]).arg(&words[1..]).query(&mut other).expect("it may");
-        };
-        let keys = ["app:k", "app:l"]
-            .map(|at| String::from_utf8(support::key_of(dialect, &name(at))).expect("text"));
+        let mut admin = Admin::new(&server, dialect);
         // The others are needed before a script is run, or for none.
         let inside = |right: &&String| !OUTSIDE.contains(&right.as_str());
         for right in rights.iter().filter(inside) {
             let without = right.replacen('+', "-", 1);
             for &state in states {
                 for &verb in VERBS {
-                    tell(&["DEL", &keys[0], &keys[1]]);
+                    admin.clear();
                     let cast = prepare(&all, state).await;
-                    tell(&["ACL", "SETUSER", "app", &without]);
-                    let before = seen();
+                    let before = admin.look_and_set(&without);
                     let result = ask(&limited, verb, &cast).await;
-                    let after = seen();
-                    tell(&["ACL", "SETUSER", "app", right]);
+                    let after = admin.look_and_set(right);
                     let Err(error) = result else { continue };
                     if error.kind() == StoreErrorKind::Unsupported {
                         continue;
