@@ -5,6 +5,7 @@
 //! `testkit` with all rights, so that assertions work whatever a test does to the other users.
 
 mod builder;
+mod cluster;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,6 +21,7 @@ use crate::port::{ReservedPort, random};
 use crate::process::{self, Signal, eventually, spawn_tied};
 
 pub use builder::{Persistence, RedisServerBuilder};
+pub use cluster::{RedisCluster, RedisClusterBuilder};
 
 /// The bound of a start; a starved machine needs seconds, an idle one 20 ms.
 const START_WITHIN: Duration = Duration::from_secs(30);
