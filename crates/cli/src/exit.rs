@@ -51,7 +51,7 @@ pub(crate) fn of_kind(kind: ErrorKind) -> Exit {
             Exit::Unavailable
         }
         ErrorKind::Denied => Exit::Denied,
-        ErrorKind::Unsupported | ErrorKind::Config => Exit::Usage,
+        ErrorKind::Unsupported | ErrorKind::Config | ErrorKind::CrossSlot => Exit::Usage,
         _ => Exit::Internal,
     }
 }

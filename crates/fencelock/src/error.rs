@@ -36,6 +36,9 @@ pub enum ErrorKind {
     TooLate,
     /// The store or dialect can't do this.
     Unsupported,
+    /// Several names can't be taken in one step, because different servers of a cluster keep them.
+    /// Nothing was sent: see [`across_slots`](crate::Mutex::across_slots).
+    CrossSlot,
     /// A name, a ttl, a url or another setting is wrong. Nothing was sent.
     Config,
     /// The request was sent and its fate is not known; what it may have taken is being given back.
@@ -98,6 +101,7 @@ impl Error {
             (StoreErrorKind::Denied, _) => ErrorKind::Denied,
             (StoreErrorKind::Unsupported, _) => ErrorKind::Unsupported,
             (StoreErrorKind::Config, _) => ErrorKind::Config,
+            (StoreErrorKind::CrossSlot, _) => ErrorKind::CrossSlot,
             (StoreErrorKind::Closed, _) => ErrorKind::Closed,
             (_, Outcome::Unknown) => ErrorKind::Unknown,
             (_, Outcome::NotDone) => ErrorKind::Internal,

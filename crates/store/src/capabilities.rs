@@ -23,6 +23,9 @@ pub struct Capabilities {
     pub queue: bool,
     /// [`Store::listen`](crate::Store::listen) works.
     pub wakeups: bool,
+    /// All names are kept on one clock: what a reply says of the store's time is true for every
+    /// name. Not so where each name has a server of its own.
+    pub one_clock: bool,
     /// The most names in one all-or-nothing set.
     pub max_names: usize,
 }
@@ -41,6 +44,7 @@ impl Capabilities {
             binding: false,
             queue: false,
             wakeups: false,
+            one_clock: true,
             max_names: fencelock_core::Names::MAX,
         }
     }

@@ -25,6 +25,8 @@ pub enum StoreErrorKind {
     Unsupported,
     /// A setting can't work.
     Config,
+    /// Several names can't be taken in one step, because different servers keep them.
+    CrossSlot,
     /// The store answered something that makes no sense.
     Protocol,
     /// The store was closed by this client.

@@ -21,7 +21,9 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Channels and signals between tasks.
 pub mod sync {
-    pub use tokio::sync::{Mutex, Notify, OnceCell, broadcast, mpsc, oneshot, watch};
+    pub use tokio::sync::{
+        Mutex, Notify, OnceCell, OwnedMutexGuard, broadcast, mpsc, oneshot, watch,
+    };
 }
 
 /// Sockets and other descriptors, as tasks wait for them.
