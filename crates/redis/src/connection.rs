@@ -38,7 +38,7 @@ use redis::Value;
 
 use self::lane::{Departed, Lane};
 pub(crate) use self::{
-    ears::{Ear, Hearer},
+    ears::{Channels, Ear, Hearer},
     lane::{Arrived, Flight},
     link::Greeting,
     shortcut::Shortcut,
@@ -80,7 +80,37 @@ pub(crate) struct Answer {
     pub(crate) by_text: bool,
 }
 
-/// All connections of one store.
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum NoAnswer {
+    /// What the server or the connection said; on a cluster another server may be asked.
+    Failed(Failure),
+    /// The time of the call was over, or the store was closed.
+    Ended(StoreError),
+}
+
+impl From<Failure> for NoAnswer {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<StoreError> for NoAnswer {
+    fn from(error: StoreError) -> Self {
+        Self::Ended(error)
+    }
+}
+
+impl From<NoAnswer> for StoreError {
+    fn from(refused: NoAnswer) -> Self {
+        match refused {
+            NoAnswer::Failed(failure) => failure.into(),
+            NoAnswer::Ended(error) => error,
+        }
+    }
+}
+
+/// All connections to one server of a store.
 pub(crate) struct Connections {
     lanes: Mutex<Vec<(rt::RuntimeId, Arc<Lane>)>>,
     target: Arc<Target>,
@@ -153,7 +183,7 @@ impl Connections {
         question: &mut Question,
         clock: &Clock,
         by: Moment,
-    ) -> Result<Answer, StoreError> {
+    ) -> Result<Answer, NoAnswer> {
         let left = self.left(clock, by)?;
         let flight = Flight::new(self.lane()?, &self.target);
         let mut first = None;
@@ -165,7 +195,7 @@ impl Connections {
         {
             let Departed { link, request, by_text } = departed;
             let Some(carried) = rt::timeout(left, link.send(request)).await else {
-                return Err(flight.overdue(clock.now()));
+                return Err(flight.overdue(clock.now()).into());
             };
             question.take_back(carried.request, by_text);
             match flight.answer_at_once(&link, question, by_text, carried.reply) {
@@ -175,14 +205,15 @@ impl Connections {
         }
         let asked = question.ask(&flight, first);
         match Box::pin(clock.until(by, asked)).await {
-            Some(result) => result.map_err(StoreError::from),
-            None => Err(flight.overdue(clock.now())),
+            Some(result) => result.map_err(NoAnswer::from),
+            None => Err(flight.overdue(clock.now()).into()),
         }
     }
 
     /// Begins to listen to a channel that nobody else knows yet, on the connection of this runtime.
     pub(crate) async fn listen(
         &self,
+        kind: Channels,
         channel: &[u8],
         hearer: Arc<dyn Hearer>,
         clock: &Clock,
@@ -193,15 +224,15 @@ impl Connections {
         // First, whether anything can come: whose scripts may not publish would wait in vain for
         // what nobody may say. Nobody listens yet.
         let mut probe = redis::Cmd::with_capacity(3, 64);
-        probe.arg("PUBLISH").arg(channel).arg("");
+        probe.arg(kind.publish()).arg(channel).arg("");
         let _ = self.told(&flight, probe, clock, by).await?;
         let mut command = redis::Cmd::with_capacity(2, 64);
-        command.arg("SUBSCRIBE").arg(channel);
+        command.arg(kind.subscribe()).arg(channel);
         let answer = self.told(&flight, command, clock, by).await?;
         if !matches!(answer.value, Value::Push { .. }) {
             return Err(error::odd(self.at(), "something that confirms no subscription").into());
         }
-        let ear = flight.listen(channel, hearer);
+        let ear = flight.listen(kind, channel, hearer);
         ear.ok_or_else(|| error::unreachable(self.at(), "the connection broke").into())
     }
 

@@ -14,7 +14,7 @@ pub(crate) struct Failure {
     pub(crate) kind: StoreErrorKind,
     pub(crate) outcome: Outcome,
     pub(crate) message: String,
-    /// What the server or the system said, cut.
+    /// What the server or the system said, cut; the code of a server's error first.
     pub(crate) cause: String,
     /// The connection must not be used again: it leads to the wrong server.
     pub(crate) retire: bool,
@@ -63,7 +63,7 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
         "NOPERM" => (Denied, denied(text, at)),
         "DENIED" => (Denied, format!("{at} is in protected mode and refuses other machines")),
         "MOVED" | "ASK" | "CROSSSLOT" => {
-            (Config, format!("{at} is a node of a cluster, which is not supported yet"))
+            (Config, format!("{at} is a server of a cluster; reach it by redis+cluster://"))
         }
         "NOPROTO" => (Config, no_resp3(at)),
         _ if lacks("hello", text) => (Config, no_resp3(at)),
@@ -173,6 +173,27 @@ pub(crate) fn unreachable(at: &str, cause: &str) -> Failure {
         message: format!("{at} can't be reached; is the server running and the address right?"),
         cause: cause.to_owned(),
         retire: false,
+    }
+}
+
+/// The time of a call ended while its slot went from one server to another.
+pub(crate) fn on_the_move(failure: Failure, at: &str) -> Failure {
+    match failure.kind {
+        StoreErrorKind::Config => Failure {
+            kind: StoreErrorKind::Unavailable,
+            message: format!("the key is on the move inside of the cluster at {at}; try again"),
+            ..failure
+        },
+        _ => failure,
+    }
+}
+
+/// A server that stands alone was taken for one of a cluster.
+pub(crate) fn no_cluster(at: &str) -> Failure {
+    Failure {
+        kind: StoreErrorKind::Config,
+        message: format!("{at} is no server of a cluster; reach it by redis://"),
+        ..unreachable(at, "")
     }
 }
 

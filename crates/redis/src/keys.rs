@@ -5,10 +5,13 @@
 //!   plain    the bytes of the name
 //! ```
 //!
-//! Braces stay as they are, so that a user's own hash tag picks the slot of a cluster. Keys of the
+//! Braces stay as they are, so that a user's own hash tag picks the slot of a cluster; one in the
+//! prefix puts all locks into one slot. Keys of the
 //! library itself begin with `!` behind the prefix, and no name becomes one of those.
 
 use fencelock_core::{ListenerId, LockName};
+
+use crate::cluster;
 
 /// How names become keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +23,8 @@ pub(crate) enum KeyMapping {
 }
 
 /// Why a prefix can't be one.
-pub(crate) const PREFIX_LIMITS: &str =
-    "a key prefix has at most 128 bytes and none of { } or control characters";
+pub(crate) const PREFIX_LIMITS: &str = "a key prefix has at most 128 bytes, no control characters, and no { } but those of one hash \
+     tag with something in it";
 const PREFIX_BYTES_MAX: usize = 128;
 
 /// The prefix unless another is asked for.
@@ -30,8 +33,16 @@ pub(crate) const DEFAULT_PREFIX: &str = "fencelock:";
 impl KeyMapping {
     /// A prefix; nothing when it breaks [`PREFIX_LIMITS`].
     pub(crate) fn prefixed(prefix: &str) -> Option<Self> {
+        let without_tag = match prefix
+            .split_once('{')
+            .map(|(front, rest)| (front, rest.split_once('}')))
+        {
+            None => prefix.to_owned(),
+            Some((front, Some((tag, back)))) if !tag.is_empty() => format!("{front}{tag}{back}"),
+            Some(_) => return None,
+        };
         let bad = |byte: u8| matches!(byte, b'{' | b'}') || byte.is_ascii_control();
-        if prefix.len() > PREFIX_BYTES_MAX || prefix.bytes().any(bad) {
+        if prefix.len() > PREFIX_BYTES_MAX || without_tag.bytes().any(bad) {
             return None;
         }
         Some(Self::Prefixed(prefix.as_bytes().to_vec()))
@@ -54,23 +65,24 @@ impl KeyMapping {
         }
     }
 
-    /// What channels begin with, and before it that the count of `PUBSUB NUMSUB` is known to be
-    /// of all that listen: on one server it is.
-    pub(crate) fn channels(&self) -> Vec<u8> {
-        let mut channels = b"1".to_vec();
+    /// What channels begin with, on a cluster for names of a slot; and before it the mark of
+    /// `line.lua`. On one server the count of `PUBSUB NUMSUB` is that of all who listen.
+    pub(crate) fn channels(&self, slot: Option<u16>) -> Vec<u8> {
+        let mut channels = if slot.is_some() { b"2".to_vec() } else { b"1".to_vec() };
         if let Self::Prefixed(prefix) = self {
             channels.extend_from_slice(prefix);
+        }
+        channels.extend_from_slice(b"!wake:");
+        if let Some(slot) = slot {
+            channels.extend_from_slice(format!("{{{}}}", cluster::tag_of(slot)).as_bytes());
         }
         channels
     }
 
-    /// The channel of a listener.
-    pub(crate) fn channel(&self, listener: ListenerId) -> Vec<u8> {
-        let mut channel = match self {
-            Self::Prefixed(prefix) => prefix.clone(),
-            Self::Verbatim => Vec::new(),
-        };
-        channel.extend_from_slice(format!("!wake:{listener}").as_bytes());
+    /// The channel of a listener, on a cluster that of a slot.
+    pub(crate) fn channel(&self, slot: Option<u16>, listener: ListenerId) -> Vec<u8> {
+        let mut channel = self.channels(slot).split_off(1);
+        channel.extend_from_slice(listener.to_string().as_bytes());
         channel
     }
 
@@ -194,7 +206,8 @@ mod tests {
     fn a_prefix_has_limits() {
         assert!(KeyMapping::prefixed("").is_some());
         assert!(KeyMapping::prefixed("app:*").is_some());
-        for prefix in ["{x}", "a}", "a\n", &"x".repeat(129)] {
+        assert!(KeyMapping::prefixed("{app}:").is_some());
+        for prefix in ["{}x", "{a", "a}", "{a}{b}", "{a}}", "{{a}", "a\n", &"x".repeat(129)] {
             assert_eq!(KeyMapping::prefixed(prefix), None, "{prefix}");
         }
     }

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod cluster;
 mod connection;
 mod error;
 mod keys;
@@ -22,6 +23,7 @@ mod reply;
 mod rights;
 mod scan;
 mod script;
+mod servers;
 mod store;
 mod tls;
 mod url;

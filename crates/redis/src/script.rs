@@ -11,10 +11,12 @@ use std::{
     sync::atomic::{AtomicU8, AtomicU64, Ordering},
 };
 
+use fencelock_core::ListenerId;
 use fencelock_store::{Outcome, StoreErrorKind};
 use redis::{Arg, Cmd, Value};
 
 use crate::{
+    cluster::Route,
     connection::{Again, Answer, Arrived, Flight, Order, ask},
     error::{self, Failure},
     rights,
@@ -109,12 +111,26 @@ pub(crate) struct Question {
     script: Option<&'static Script>,
     pub(crate) again: Again,
     pub(crate) order: Order,
+    /// Where on a cluster it has to go.
+    pub(crate) route: Route,
+    /// Who is to hear of what comes of it, so that on a cluster it listens there first.
+    pub(crate) listener: Option<ListenerId>,
+    /// It goes behind an ASKING, in one write: to a server that a slot is on the way to.
+    pub(crate) asking: bool,
 }
 
 impl Question {
     /// A command that is not a script.
     pub(crate) fn command(request: Cmd, again: Again, order: Order) -> Self {
-        Self { request, script: None, again, order }
+        Self {
+            request,
+            script: None,
+            again,
+            order,
+            route: Route::Any,
+            listener: None,
+            asking: false,
+        }
     }
 
     /// A call of a script, still without keys and arguments. `sizes` are the number and the bytes
@@ -123,7 +139,8 @@ impl Question {
         const HEAD_BYTES: usize = 64;
         let mut request = Cmd::with_capacity(sizes.0 + 3, sizes.1 + HEAD_BYTES);
         request.arg("EVALSHA").arg(&script.hash[..]).arg(keys);
-        Self { request, script: Some(script), again: Again::Harmless, order: Order::Any }
+        let question = Self::command(request, Again::Harmless, Order::Any);
+        Self { script: Some(script), ..question }
     }
 
     pub(crate) fn arg(&mut self, bytes: &[u8]) -> &mut Self {
@@ -154,7 +171,11 @@ impl Question {
             },
         };
         match self.script {
-            Some(script) if by_text(script) => (self.by_text(script), true),
+            Some(script) if self.is_uncounted(script, allowed, form) => {
+                let text = script.text.replace(COUNTS, COUNTS_NOT);
+                (self.with_text(&text), true)
+            }
+            Some(script) if by_text(script) => (self.with_text(script.text), true),
             _ => (mem::take(&mut self.request), false),
         }
     }
@@ -172,7 +193,8 @@ impl Question {
         match value {
             Value::ServerError(refused) if refused.code() == "NOSCRIPT" => known.clear(),
             Value::ServerError(_) => {}
-            _ if by_text => known.add(script),
+            // What went behind an ASKING may have been another text.
+            _ if by_text && !self.asking => known.add(script),
             _ => {}
         }
     }
@@ -274,16 +296,21 @@ impl Question {
         failure
     }
 
-    /// The same call with the text of the script in place of its hash.
-    fn by_text(&self, script: &Script) -> Cmd {
+    /// Whether the script has to be told, by its text, that listeners are not where it runs.
+    fn is_uncounted(&self, script: &Script, allowed: &Allowed, form: Form) -> bool {
+        let may = form != Form::Hash && allowed.get() != Allowed::HASH_ONLY;
+        self.asking && may && script.text.contains(COUNTS)
+    }
+
+    /// The same call with a text in place of the hash.
+    fn with_text(&self, text: &str) -> Cmd {
         let arguments = self.request.args_iter();
         let bytes = arguments.clone().map(|argument| match argument {
             Arg::Simple(bytes) => bytes.len(),
             _ => 0,
         });
-        let mut request =
-            Cmd::with_capacity(arguments.len(), bytes.sum::<usize>() + script.text.len());
-        request.arg("EVAL").arg(script.text);
+        let mut request = Cmd::with_capacity(arguments.len(), bytes.sum::<usize>() + text.len());
+        request.arg("EVAL").arg(text);
         for argument in arguments.skip(2) {
             if let Arg::Simple(bytes) = argument {
                 request.arg(bytes);
@@ -292,6 +319,11 @@ impl Question {
         request
     }
 }
+
+/// The line of the scripts that says whether counts of listeners mean something, and what stands
+/// there for the server that a slot is on the way to: see `line.lua`.
+const COUNTS: &str = "local counts = true";
+const COUNTS_NOT: &str = "local counts = false";
 
 /// The error where scripts can't be run.
 fn no_eval(value: &Value, at: &str) -> Failure {

@@ -14,9 +14,9 @@ use fencelock_store::{
 };
 
 use crate::{
-    connection::Connections,
     keys::{self, KeyMapping},
     native, plain,
+    servers::Servers,
     tls::{Identity, Tls},
     url::{Password, RedisUrl},
     wire::Wire,
@@ -156,7 +156,7 @@ impl RedisStoreBuilder {
             };
             tls.add(self.tls);
         }
-        let connections = Connections::new(&self.url)?;
+        let connections = Servers::new(&self.url)?;
         Ok(RedisStore { wire: Arc::new(Wire::new(connections, keys)), dialect: self.dialect })
     }
 }
@@ -198,14 +198,16 @@ macro_rules! spoken {
 
 impl Store for RedisStore {
     fn capabilities(&self) -> Capabilities {
-        match self.dialect {
+        let mut can = match self.dialect {
             Dialect::Native => {
                 let mut can = Capabilities::full(self.dialect.name());
                 (can.queue, can.wakeups) = (true, true);
                 can
             }
             Dialect::Plain => Capabilities::bare(self.dialect.name()),
-        }
+        };
+        can.one_clock = !self.wire.connections.is_cluster();
+        can
     }
 
     fn clock(&self) -> Clock {
@@ -215,11 +217,10 @@ impl Store for RedisStore {
     fn connect(&self, by: Moment) -> BoxFuture<'_, StoreResult<()>> {
         // Looking at no name at all also proves that scripts may be run.
         Box::pin(async move {
-            let reply = match self.dialect {
-                Dialect::Native => native::look(&self.wire, &[], by).await?,
-                Dialect::Plain => plain::look(&self.wire, &[], by).await?,
-            };
-            Ok(reply.map(|_| ()))
+            match self.dialect {
+                Dialect::Native => native::reach(&self.wire, by).await,
+                Dialect::Plain => plain::reach(&self.wire, by).await,
+            }
         })
     }
 

@@ -9,7 +9,7 @@ use fencelock_store::{Outcome, StoreError, StoreErrorKind};
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
-use crate::tls::Tls;
+use crate::{cluster, tls::Tls};
 
 /// The address of a Redis or Valkey server, with the database and the credentials.
 ///
@@ -17,6 +17,7 @@ use crate::tls::Tls;
 ///   redis://[user[:password]@]host[:6379][/db]        or ?db=N
 ///   rediss://...      the same over TLS, with what ?ca= ?cert= ?key= name, see below
 ///   redis+unix:///path/to/socket[?db=N&user=U&pass=P] or unix://
+///   redis+cluster://[user[:password]@]host[:6379],host[:6379],.../
 /// ```
 ///
 /// Parts are percent-encoded where they contain `/ ? # @ % :`. `Display` and `Debug` leave the
@@ -43,6 +44,8 @@ pub(crate) enum Place {
     Tcp(String, u16),
     /// A socket in the file system.
     Unix(PathBuf),
+    /// Some servers of a cluster, by host and port.
+    Cluster(Vec<(String, u16)>),
 }
 
 impl Place {
@@ -50,6 +53,8 @@ impl Place {
     pub(crate) fn is_local(&self) -> bool {
         match self {
             Self::Unix(_) => true,
+            // Each of its servers is asked for itself.
+            Self::Cluster(_) => true,
             Self::Tcp(host, _) => {
                 host.eq_ignore_ascii_case("localhost")
                     || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -94,6 +99,9 @@ impl FromStr for RedisUrl {
     /// # Errors
     /// `Config` for what is not such a URL. The message never contains the password.
     fn from_str(text: &str) -> Result<Self, StoreError> {
+        if cluster::url::is_cluster(text) {
+            return cluster::url::read(text);
+        }
         let url = Url::parse(text).map_err(|error| {
             config(format!(
                 "the redis url can't be read: {error}; a password with any of / ? # @ % : in it \
@@ -112,7 +120,8 @@ impl FromStr for RedisUrl {
             "redis+unix" | "unix" => unix(&url),
             // A scheme is read before any credentials: it can't be a part of a password.
             other => Err(config(format!(
-                "{other}: is not a redis url; it begins with redis://, rediss:// or redis+unix://"
+                "{other}: is not a redis url; it begins with redis://, rediss://, redis+unix:// or \
+                 redis+cluster://"
             ))),
         }
     }
@@ -238,11 +247,19 @@ impl fmt::Display for RedisUrl {
                 if let Some(user) = &self.user {
                     write!(f, "{}@", encode(user))?;
                 }
-                if host.contains(':') {
-                    write!(f, "[{host}]:{port}/{}", self.database)
-                } else {
-                    write!(f, "{host}:{port}/{}", self.database)
+                write_host(f, host, *port)?;
+                write!(f, "/{}", self.database)
+            }
+            Place::Cluster(servers) => {
+                write!(f, "redis+cluster://")?;
+                if let Some(user) = &self.user {
+                    write!(f, "{}@", encode(user))?;
                 }
+                for (index, (host, port)) in servers.iter().enumerate() {
+                    f.write_str(if index == 0 { "" } else { "," })?;
+                    write_host(f, host, *port)?;
+                }
+                f.write_str("/")
             }
             Place::Unix(path) => {
                 write!(f, "redis+unix://{}?db={}", path.display(), self.database)?;
@@ -253,6 +270,10 @@ impl fmt::Display for RedisUrl {
             }
         }
     }
+}
+
+fn write_host(f: &mut fmt::Formatter<'_>, host: &str, port: u16) -> fmt::Result {
+    if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
 }
 
 fn encode(text: &str) -> percent_encoding::PercentEncode<'_> {

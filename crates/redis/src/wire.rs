@@ -6,21 +6,31 @@ use fencelock_core::{LockName, Moment, Names, Released, RenewRequest, Renewed};
 use fencelock_store::{Clock, Reply, StoreError, StoreResult};
 
 use crate::{
-    connection::{Answer, Connections},
+    cluster::{Route, slot_of, spread},
+    connection::Answer,
     error::{self, Failure},
     keys::KeyMapping,
     native::LineHints,
     reply::Odd,
     script::{Question, Script},
+    servers::Servers,
 };
 
 /// A server, and where on it the locks are.
 #[derive(Debug)]
 pub(crate) struct Wire {
-    pub(crate) connections: Connections,
+    pub(crate) connections: Servers,
     pub(crate) keys: KeyMapping,
     pub(crate) clock: Clock,
     pub(crate) lines: LineHints,
+}
+
+/// Leases to renew: on a cluster those of each slot for themselves.
+#[derive(Debug)]
+pub(crate) struct Batch<'b> {
+    whole: &'b [RenewRequest],
+    groups: Option<Vec<Vec<usize>>>,
+    parts: Vec<Vec<RenewRequest>>,
 }
 
 impl Wire {
@@ -28,7 +38,7 @@ impl Wire {
     /// about half a millisecond.
     const KEYS_MAX: usize = 256;
 
-    pub(crate) fn new(connections: Connections, keys: KeyMapping) -> Self {
+    pub(crate) fn new(connections: Servers, keys: KeyMapping) -> Self {
         Self { connections, keys, clock: Clock::Boottime, lines: LineHints::default() }
     }
 
@@ -59,26 +69,61 @@ impl Wire {
         let sizes = (keys + count, key_bytes + bytes);
         let mut question = Question::script(script, keys, sizes);
         let mut key = Vec::new();
+        let is_cluster = self.connections.is_cluster();
+        let first = names.clone().next();
         for name in names {
             self.keys.write(name, &mut key);
             question.arg(&key);
+            if let Some(first) = first.filter(|_| is_cluster) {
+                question.route.with(first, name, slot_of(&key));
+            }
         }
         question
     }
 
+    /// Where a question about a name has to go.
+    pub(crate) fn route(&self, name: &LockName) -> Route {
+        self.slot(name).map_or(Route::Any, Route::Slot)
+    }
+
+    /// The slot of a name; nothing where there are none.
+    pub(crate) fn slot(&self, name: &LockName) -> Option<u16> {
+        self.connections.is_cluster().then(|| {
+            let mut key = Vec::new();
+            self.keys.write(name, &mut key);
+            slot_of(&key)
+        })
+    }
+
+    /// What channels for a name begin with, as the scripts take it.
+    pub(crate) fn channels(&self, name: &LockName) -> Vec<u8> {
+        self.keys.channels(self.slot(name))
+    }
+
+    /// The indices of names by slot, where there are slots and one question can't be about all.
+    pub(crate) fn by_slot<'n>(
+        &self,
+        names: impl ExactSizeIterator<Item = &'n LockName>,
+    ) -> Option<Vec<Vec<usize>>> {
+        if !self.connections.is_cluster() || names.len() == 0 {
+            return None;
+        }
+        Some(spread::by_slot(names.map(|name| self.slot(name).unwrap_or_default())))
+    }
+
     /// Asks the server.
-    pub(crate) fn ask(
+    pub(crate) async fn ask(
         &self,
         question: &mut Question,
         by: Moment,
-    ) -> impl Future<Output = Result<Answer, StoreError>> + Send {
-        self.connections.answer(question, &self.clock, by)
+    ) -> Result<Answer, StoreError> {
+        self.connections.answer(question, &self.keys, &self.clock, by).await
     }
 
     /// Renews a batch in steps of a bearable number of keys.
     pub(crate) async fn in_steps<'b, F>(
         &self,
-        batch: &'b [RenewRequest],
+        batch: &'b Batch<'b>,
         by: Moment,
         step: impl Fn(&'b [RenewRequest]) -> F,
     ) -> StoreResult<Vec<Renewed>>
@@ -86,12 +131,35 @@ impl Wire {
         F: Future<Output = StoreResult<Vec<Renewed>>>,
     {
         self.connections.check_open()?;
-        if batch.len() > RenewRequest::MAX_BATCH {
+        if batch.whole.len() > RenewRequest::MAX_BATCH {
             return Err(StoreError::unsupported("a batch of too many leases to renew at once"));
         }
-        if batch.is_empty() && self.clock.now() < by {
+        if batch.whole.is_empty() && self.clock.now() < by {
             return Ok(Reply::new(Vec::new()));
         }
+        let Some(groups) = &batch.groups else { return Self::steps(batch.whole, step).await };
+        spread::gather(groups, Some(&Renewed::Unknown), |number| {
+            Self::steps(&batch.parts[number], &step)
+        })
+        .await
+    }
+
+    /// A batch as it goes to the servers.
+    pub(crate) fn batch<'b>(&self, whole: &'b [RenewRequest]) -> Batch<'b> {
+        let groups = self.by_slot(whole.iter().map(|request| request.names.first()));
+        let part = |group: &Vec<usize>| group.iter().map(|index| whole[*index].clone()).collect();
+        let parts = groups.iter().flatten().map(part).collect();
+        Batch { whole, groups, parts }
+    }
+
+    /// The same where one server has all names.
+    async fn steps<'b, F>(
+        batch: &'b [RenewRequest],
+        step: impl Fn(&'b [RenewRequest]) -> F,
+    ) -> StoreResult<Vec<Renewed>>
+    where
+        F: Future<Output = StoreResult<Vec<Renewed>>>,
+    {
         let (part, mut rest) = batch.split_at(Self::part(batch));
         let mut reply = step(part).await?;
         while !rest.is_empty() {

@@ -19,6 +19,38 @@ use redis::{Cmd, PushInfo, PushKind, Value};
 
 use super::link::Link;
 
+/// The two kinds of channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Channels {
+    /// Of one server.
+    Usual,
+    /// Each in a slot of a cluster.
+    Sharded,
+}
+
+impl Channels {
+    pub(super) const fn publish(self) -> &'static str {
+        match self {
+            Self::Usual => "PUBLISH",
+            Self::Sharded => "SPUBLISH",
+        }
+    }
+
+    pub(super) const fn subscribe(self) -> &'static str {
+        match self {
+            Self::Usual => "SUBSCRIBE",
+            Self::Sharded => "SSUBSCRIBE",
+        }
+    }
+
+    const fn unsubscribe(self) -> &'static str {
+        match self {
+            Self::Usual => "UNSUBSCRIBE",
+            Self::Sharded => "SUNSUBSCRIBE",
+        }
+    }
+}
+
 /// Whoever is told what comes on a channel. Neither method may block.
 pub(crate) trait Hearer: Send + Sync + 'static {
     /// A message.
@@ -61,13 +93,25 @@ impl Ears {
         }
     }
 
-    /// Something came that is not an answer.
-    pub(super) fn push(&self, info: &PushInfo) {
-        let (PushKind::Message, [Value::BulkString(channel), Value::BulkString(message)]) =
-            (&info.kind, &info.data[..])
-        else {
-            return;
-        };
+    /// Something came that is not an answer. False when the connection must not be used any more:
+    /// the server ended a subscription by itself, because its slot moved away, and the client
+    /// library takes that for an answer.
+    pub(super) fn push(&self, info: &PushInfo) -> bool {
+        match (&info.kind, &info.data[..]) {
+            (
+                PushKind::Message | PushKind::SMessage,
+                [Value::BulkString(channel), Value::BulkString(message)],
+            ) => self.hear(channel, message),
+            (PushKind::SUnsubscribe, [Value::BulkString(channel), ..]) => {
+                // One that we end ourselves is forgotten before.
+                return !self.listening().as_ref().is_some_and(|all| all.contains_key(channel));
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn hear(&self, channel: &[u8], message: &[u8]) {
         // Called without the lock: it may ask the store, or drop its subscription.
         let hearer = self.listening().as_ref().and_then(|all| all.get(channel).map(Arc::clone));
         if let Some(hearer) = hearer {
@@ -92,15 +136,21 @@ impl fmt::Debug for Ears {
 /// not go on listening for nobody.
 #[derive(Debug)]
 pub(crate) struct Ear {
+    kind: Channels,
     link: Weak<Link>,
     channel: Vec<u8>,
 }
 
 impl Ear {
     /// Begins to listen where a subscription was confirmed; nothing where it has ended since.
-    pub(super) fn new(link: &Arc<Link>, channel: &[u8], hearer: Arc<dyn Hearer>) -> Option<Self> {
+    pub(super) fn new(
+        link: &Arc<Link>,
+        kind: Channels,
+        channel: &[u8],
+        hearer: Arc<dyn Hearer>,
+    ) -> Option<Self> {
         let added = link.ears().add(channel.to_vec(), hearer);
-        added.then(|| Self { link: Arc::downgrade(link), channel: channel.to_vec() })
+        added.then(|| Self { kind, link: Arc::downgrade(link), channel: channel.to_vec() })
     }
 }
 
@@ -111,7 +161,7 @@ impl Drop for Ear {
             return;
         }
         let mut command = Cmd::with_capacity(2, 64);
-        command.arg("UNSUBSCRIBE").arg(&self.channel[..]);
+        command.arg(self.kind.unsubscribe()).arg(&self.channel[..]);
         // Outside of a runtime the server goes on sending to a channel that nobody is told of.
         rt::try_spawn(async move {
             let _ = link.send(command).await;

@@ -1,6 +1,7 @@
 //! The connection of one runtime: the queue before it, the task that makes it, and one call on it.
 
 use std::{
+    pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -14,7 +15,8 @@ use redis::{Cmd, Value};
 
 use super::{
     Answer, Order, Target,
-    ears::{Ear, Hearer},
+    courier::Carried,
+    ears::{Channels, Ear, Hearer},
     link::{Link, once},
 };
 use crate::{
@@ -225,9 +227,14 @@ impl<'a> Flight<'a> {
     }
 
     /// Begins to listen on the connection of the last request, which was to subscribe.
-    pub(super) fn listen(&self, channel: &[u8], hearer: Arc<dyn Hearer>) -> Option<Ear> {
+    pub(super) fn listen(
+        &self,
+        kind: Channels,
+        channel: &[u8],
+        hearer: Arc<dyn Hearer>,
+    ) -> Option<Ear> {
         let link = self.progress().link.clone()?;
-        Ear::new(&link, channel, hearer)
+        Ear::new(&link, kind, channel, hearer)
     }
 
     /// The connection of the last request leads to the wrong server.
@@ -264,7 +271,8 @@ impl<'a> Flight<'a> {
     }
 
     fn depart_in(&self, question: &mut Question, form: Form) -> Result<Option<Departed>, Failure> {
-        if self.lane.waiting.load(Ordering::Acquire) != 0 {
+        // What goes behind an ASKING is rare, and has its own way.
+        if self.lane.waiting.load(Ordering::Acquire) != 0 || question.asking {
             return Ok(None);
         }
         let Some(link) = self.usable(question.order) else { return Ok(None) };
@@ -308,7 +316,11 @@ impl<'a> Flight<'a> {
         self.check(&link)?;
         self.depart(&link);
         let (request, by_text) = question.on(link.known(), self.allowed(), form);
-        let mut carrying = link.send(request);
+        let mut carrying: Pin<Box<dyn Future<Output = Carried> + Send + '_>> = match question.asking
+        {
+            true => Box::pin(link.send_asking(request)),
+            false => Box::pin(link.send(request)),
+        };
         // Into the connection before the next in the queue may.
         let early = once(&mut carrying).await;
         drop((turn, waiting));

@@ -17,7 +17,7 @@ use redis::{Cmd, Value, aio::MultiplexedConnection};
 
 use super::{
     Target,
-    courier::{Carrying, Couriers},
+    courier::{Carried, Carrying, Couriers},
     ears::Ears,
     settings,
     shortcut::Shortcut,
@@ -77,7 +77,10 @@ impl Link {
         let witness = Ended(Arc::clone(&ended), Arc::clone(&ears));
         // The driver owns this closure, and drops it when it ends.
         let listener = move |info: redis::PushInfo| -> Result<(), redis::aio::SendError> {
-            witness.1.push(&info);
+            if !witness.1.push(&info) {
+                witness.0.store(true, Ordering::Release);
+                witness.1.end();
+            }
             Ok(())
         };
         let config = redis::AsyncConnectionConfig::new()
@@ -149,6 +152,15 @@ impl Link {
     /// Sends a request. The first poll puts it into the connection.
     pub(super) fn send(&self, request: Cmd) -> Carrying<'_> {
         self.couriers.carry(&self.connection, request)
+    }
+
+    /// The same behind an ASKING, in one write, so that nothing comes between the two.
+    pub(super) async fn send_asking(&self, request: Cmd) -> Carried {
+        let mut asking = redis::pipe();
+        asking.cmd("ASKING").add_command(request.clone());
+        let reply = self.connection.clone().send_packed_commands(&asking, 1, 1).await;
+        let reply = reply.map(|mut replies| replies.pop().unwrap_or(Value::Nil));
+        Carried { request, reply }
     }
 
     /// The scripts that the server knows.

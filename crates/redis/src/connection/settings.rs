@@ -48,6 +48,10 @@ fn open(
             tls_params: None,
         },
         (Place::Unix(path), _) => ConnectionAddr::Unix(path.clone()),
+        (Place::Cluster(_), _) => {
+            let what = "a cluster is reached server by server";
+            return Err((redis::ErrorKind::InvalidClientConfig, what).into());
+        }
     };
     let info = address
         .into_connection_info()?

@@ -31,6 +31,7 @@ pub(crate) async fn acquire(
     let metadata = request.metadata.as_bytes();
     let life = request.ttl.as_duration() + request.retain.as_duration();
     let mut question = wire.script(&SCRIPT, &request.names, 8, metadata.len() + 3 * HEAD_BYTES);
+    question.listener = request.listener;
     question.arg(&request.token.to_hex());
     question.arg((life.as_millis() + ROUNDING_MS).to_string().as_bytes());
     let mut lease = Vec::with_capacity(metadata.len() + 25);
@@ -81,7 +82,7 @@ fn wish(wire: &Wire, request: &AcquireRequest) -> Vec<u8> {
     });
     let reserve = request.reserve.min(AcquireRequest::MAX_RESERVE);
     wish.extend_from_slice(&digits::<4>(u64::from(reserve)));
-    wish.extend_from_slice(&wire.keys.channels());
+    wish.extend_from_slice(&wire.channels(request.names.first()));
     wish
 }
 

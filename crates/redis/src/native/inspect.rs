@@ -9,6 +9,7 @@ use fencelock_store::StoreResult;
 
 use super::UNKNOWN_LETTER;
 use crate::{
+    cluster::{Route, spread},
     reply::{Fields, Odd},
     script::{Script, script},
     wire::Wire,
@@ -30,15 +31,45 @@ pub(crate) async fn inspect(
         .map(|seen| seen.into_iter().next().unwrap_or(Inspection::Free { fencing_token: None })))
 }
 
-/// Looks at several names, or at none, which only reaches the server.
+/// Reaches the server, or all primaries of a cluster, and proves that scripts may be run there.
+pub(crate) async fn reach(wire: &Wire, by: Moment) -> StoreResult<()> {
+    let mut reply = None;
+    for (_, server) in wire.connections.primaries(&wire.clock, by).await? {
+        let mut question = wire.script_on(&SCRIPT, std::iter::empty(), 0, 0);
+        question.route = Route::Server(server);
+        reply = Some(wire.ask(&mut question, by).await?);
+    }
+    match reply {
+        Some(answer) => Ok(super::read_list(wire, answer, 0, decode)?.map(|_| ())),
+        None => Ok(look(wire, &[], by).await?.map(|_| ())),
+    }
+}
+
+/// Looks at several names, or at none.
 pub(crate) async fn look(
     wire: &Wire,
     names: &[LockName],
     by: Moment,
 ) -> StoreResult<Vec<Inspection>> {
-    let mut question = wire.script_on(&SCRIPT, names.iter(), 0, 0);
+    let Some(groups) = wire.by_slot(names.iter()) else {
+        return look_at(wire, names.iter(), by).await;
+    };
+    spread::gather(&groups, None, |number| {
+        look_at(wire, groups[number].iter().map(|index| &names[*index]), by)
+    })
+    .await
+}
+
+/// The same where one server has all names.
+async fn look_at<'n>(
+    wire: &Wire,
+    names: impl ExactSizeIterator<Item = &'n LockName> + Clone,
+    by: Moment,
+) -> StoreResult<Vec<Inspection>> {
+    let count = names.len();
+    let mut question = wire.script_on(&SCRIPT, names, 0, 0);
     let answer = wire.ask(&mut question, by).await?;
-    super::read_list(wire, answer, names.len(), decode)
+    super::read_list(wire, answer, count, decode)
 }
 
 pub(super) fn decode(letter: u8, mut fields: Fields<'_>, at: StoreTime) -> Result<Inspection, Odd> {

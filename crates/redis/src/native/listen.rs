@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fencelock_core::{HandOff, Moment, Token, Wakeup};
-use fencelock_store::{StoreError, Subscription, WakeupSink, rt};
+use fencelock_store::{StoreError, Subscription, WakeupSink};
 
 use crate::{
     connection::Hearer,
@@ -16,10 +16,10 @@ pub(crate) async fn listen(
     sink: Arc<dyn WakeupSink>,
     by: Moment,
 ) -> Result<Subscription, StoreError> {
-    let listener = rt::fresh_listener();
-    let channel = wire.keys.channel(listener);
-    let ear = wire.connections.listen(&channel, Arc::new(Ear(sink)), &wire.clock, by).await?;
-    Ok(Subscription::new(listener, ear))
+    let hearer = Arc::new(Ear(sink));
+    let (listener, listening) =
+        wire.connections.listen(&wire.keys, hearer, &wire.clock, by).await?;
+    Ok(Subscription::new(listener, listening))
 }
 
 /// Reads messages for a sink.

@@ -29,7 +29,7 @@ pub(crate) use self::{
     force_release::force_release,
     heal::heal,
     hints::LineHints,
-    inspect::{inspect, look},
+    inspect::{inspect, reach},
     list::list,
     listen::listen,
     raise_fence::raise_fence,

@@ -30,7 +30,8 @@ pub(crate) async fn renew(
     batch: &[RenewRequest],
     by: Moment,
 ) -> StoreResult<Vec<Renewed>> {
-    wire.in_steps(batch, by, |part| step(wire, part, by)).await
+    let batch = wire.batch(batch);
+    wire.in_steps(&batch, by, |part| step(wire, part, by)).await
 }
 
 async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec<Renewed>> {
@@ -99,6 +100,8 @@ impl<'a> Call<'a> {
         let (plain, others) = self.leases.split_at(self.plain);
         let count = 5 + plain.len() + 5 * others.len();
         let mut question = wire.script_on(&SCRIPT, names, count, count * ARGUMENT_BYTES);
+        // The keeper listens with one ear.
+        question.listener = others.iter().find_map(|lease| lease.request.listener);
         question.arg(ahead_us().as_bytes());
         let is_alike = |one: &Asked<'_>, next: &Asked<'_>| {
             (one.request.ttl, one.request.retain) == (next.request.ttl, next.request.retain)

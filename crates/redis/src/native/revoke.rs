@@ -25,7 +25,7 @@ pub(crate) async fn revoke(
 ) -> StoreResult<Revoked> {
     let names = std::iter::once(&request.name);
     let mut question = wire.script_on(&SCRIPT, names, 1, 64);
-    question.arg(&wire.keys.channels());
+    question.arg(&wire.channels(&request.name));
     let answer = wire.ask(&mut question, by).await?;
     super::read(wire, answer, |letter, fields, at| match letter {
         b'r' => Ok(Revoked::Requested(holder(fields, at)?)),

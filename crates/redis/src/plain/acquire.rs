@@ -75,6 +75,7 @@ async fn one(wire: &Wire, request: &AcquireRequest, by: Moment) -> StoreResult<A
     command.arg("SET").arg(name.as_bytes()).arg(&token[..]).arg("NX").arg("PX");
     command.arg(request.ttl.as_millis()).arg("GET");
     let mut question = Question::command(command, Again::Harmless, Order::Any);
+    question.route = wire.route(name);
     let answer = match wire.ask(&mut question, by).await {
         // A value of another type is an answer, not a failure.
         Err(error) if error.kind() == StoreErrorKind::Protocol => {

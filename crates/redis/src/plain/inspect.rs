@@ -3,11 +3,12 @@
 use std::sync::LazyLock;
 
 use fencelock_core::{Holder, InspectRequest, Inspection, LockName, Moment, Proof};
-use fencelock_store::StoreResult;
+use fencelock_store::{Reply, StoreResult};
 use redis::Value;
 
 use super::UNKNOWN_LETTER;
 use crate::{
+    cluster::{Route, spread},
     reply::{Odd, bytes, foreign_type, list, time_left},
     script::{Script, script},
     wire::Wire,
@@ -25,17 +26,47 @@ pub(crate) async fn inspect(
         .map(|seen| seen.into_iter().next().unwrap_or(Inspection::Free { fencing_token: None })))
 }
 
-/// Looks at several names, or at none, which only reaches the server.
+/// Reaches the server, or all primaries of a cluster, and proves that scripts may be run there.
+pub(crate) async fn reach(wire: &Wire, by: Moment) -> StoreResult<()> {
+    let mut reply = None;
+    for (_, server) in wire.connections.primaries(&wire.clock, by).await? {
+        let mut question = wire.script_on(&SCRIPT, std::iter::empty(), 0, 0);
+        question.route = Route::Server(server);
+        reply = Some(wire.ask(&mut question, by).await?);
+    }
+    match reply {
+        Some(_) => Ok(Reply::new(())),
+        None => Ok(look(wire, &[], by).await?.map(|_| ())),
+    }
+}
+
+/// Looks at several names, or at none.
 pub(crate) async fn look(
     wire: &Wire,
     names: &[LockName],
     by: Moment,
 ) -> StoreResult<Vec<Inspection>> {
-    let mut question = wire.script_on(&SCRIPT, names.iter(), 0, 0);
+    let Some(groups) = wire.by_slot(names.iter()) else {
+        return look_at(wire, names.iter(), by).await;
+    };
+    spread::gather(&groups, None, |number| {
+        look_at(wire, groups[number].iter().map(|index| &names[*index]), by)
+    })
+    .await
+}
+
+/// The same where one server has all names.
+async fn look_at<'n>(
+    wire: &Wire,
+    names: impl ExactSizeIterator<Item = &'n LockName> + Clone,
+    by: Moment,
+) -> StoreResult<Vec<Inspection>> {
+    let count = names.len();
+    let mut question = wire.script_on(&SCRIPT, names, 0, 0);
     let answer = wire.ask(&mut question, by).await?;
     super::read(wire, &answer, |value| {
         let replies = list(value)?;
-        if replies.len() != 3 * names.len() {
+        if replies.len() != 3 * count {
             return Err(Odd("a list of another length than asked for"));
         }
         replies.chunks_exact(3).map(seen).collect()

@@ -27,7 +27,7 @@ pub(crate) use self::{
     exchange_token::exchange_token,
     force_release::force_release,
     heal::heal,
-    inspect::{inspect, look},
+    inspect::{inspect, reach},
     list::list,
     listen::listen,
     raise_fence::raise_fence,

@@ -23,10 +23,9 @@ pub(crate) async fn release(
 ) -> StoreResult<Released> {
     let mut resent = false;
     if request.names.len() == 1
-        && let Some(command) = wire
-            .connections
-            .shortcut()
-            .delete(request.names.first().as_bytes(), &request.token.to_hex())
+        && let Some(shortcut) = wire.connections.shortcut()
+        && let Some(command) =
+            shortcut.delete(request.names.first().as_bytes(), &request.token.to_hex())
     {
         match Box::pin(shortly(wire, command, by)).await? {
             Short::Deleted(reply) => return Ok(reply),
@@ -64,7 +63,9 @@ async fn shortly(wire: &Wire, command: Cmd, by: Moment) -> Result<Short, StoreEr
             Ok(Short::Not { was_resent: false })
         }
         Err(error) if error.outcome() == Outcome::NotDone && is_refused(&error) => {
-            wire.connections.shortcut().forget();
+            if let Some(shortcut) = wire.connections.shortcut() {
+                shortcut.forget();
+            }
             Ok(Short::Not { was_resent: false })
         }
         Err(error) => Err(error),

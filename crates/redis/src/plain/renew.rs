@@ -22,7 +22,8 @@ pub(crate) async fn renew(
     batch: &[RenewRequest],
     by: Moment,
 ) -> StoreResult<Vec<Renewed>> {
-    wire.in_steps(batch, by, |part| step(wire, part, by)).await
+    let batch = wire.batch(batch);
+    wire.in_steps(&batch, by, |part| step(wire, part, by)).await
 }
 
 async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec<Renewed>> {

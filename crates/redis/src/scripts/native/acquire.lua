@@ -11,8 +11,8 @@
 --       5 wish      absent, or 1-8 claim_ms, all 0: no place is wanted; 9-16 live_ms,
 --                   17-26 retain_ms, 27 '1' if the line does not matter, '2' if it does and there
 --                   probably is one, else '0'; 28-31 how many fencing tokens are reserved above
---                   the grant's own; 32 '1' if it is known from what PUBSUB NUMSUB counts
---                   whether anybody listens, else '0'; 33- what channels begin with
+--                   the grant's own; 32 the mark of channels and 33- what they begin with: see
+--                   line.lua
 --    and either no more, or all of
 --       6 floor     16 digits: the highest fencing token that the caller knows, all 0 for none
 --       7 proposed  16 digits: the fencing token that the caller proposes, all 0 for none

@@ -2,6 +2,8 @@
 -- in line, and names that nobody waits for are given back here, before anything else is made.
 
 local token, retain = ARGV[1], ARGV[2]
+-- See line.lua.
+local counts = true
 local time = redis.call('TIME')
 local seconds, micros = time[1], time[2]
 local now = #seconds == 10 and #micros == 6 and seconds .. micros
@@ -117,9 +119,12 @@ if fields and fields[1] and fields[2] then
         mate = nil
       end
     end
-    local channel = sub(bounds, 50) .. '!wake:'
-    if good and listener ~= '0000000000000000' and byte(bounds, 49) == 49 then
-      local heard = redis.pcall('PUBSUB', 'NUMSUB', channel .. listener)
+    local channel = sub(bounds, 50)
+    local mark = byte(bounds, 49)
+    local publish = mark == 50 and 'SPUBLISH' or 'PUBLISH'
+    if good and listener ~= '0000000000000000' and (mark == 49 or mark == 50 and counts) then
+      local heard = redis.pcall('PUBSUB', mark == 50 and 'SHARDNUMSUB' or 'NUMSUB',
+        channel .. listener)
       good = heard.err or heard[2] ~= 0
     end
     local highest, floor = sub(raw, 39, 54), good and sub(place, 76, 91)
@@ -162,10 +167,10 @@ if fields and fields[1] and fields[2] then
         message, next_message = message .. next_message, nil
       end
       if listener ~= '0000000000000000' then
-        redis.pcall('PUBLISH', channel .. listener, message)
+        redis.pcall(publish, channel .. listener, message)
       end
       if next_message and mate_listener ~= '0000000000000000' then
-        redis.pcall('PUBLISH', channel .. mate_listener, next_message)
+        redis.pcall(publish, channel .. mate_listener, next_message)
       end
       return now .. 'h'
     end

@@ -4,8 +4,9 @@
 -- The first who waits turns the key into a hash, the last who leaves turns it back:
 --   r         the record
 --   q         head(16) and tail(16): the numbers of the first and the last place; expiry(16): until
---             when, in ms, the record alone would be kept; '1' if it is known from what
---             PUBSUB NUMSUB counts whether anybody listens, else '0'; what channels begin with
+--             when, in ms, the record alone would be kept; a mark; what channels begin with. The
+--             mark is '1' where PUBSUB NUMSUB counts all that listen, '0' where it does not, '2' on
+--             a cluster: there channels are sharded, and a tag puts them into the slot of the key
 --   w<n>      a place: 1-32 token, 33-48 seen_us, 49-56 live_ms, 57-64 claim_ms, 65-74 retain_ms,
 --             75 bits: 1 a set of names, 2 barging; 76-91 floor, 92-95 reserve, 96-111 listener,
 --             112- metadata
@@ -13,8 +14,8 @@
 -- So the length of the line is half of HLEN less 2, and all that is asked of a place is one look.
 -- A place that is given up leaves a gap in the numbers.
 --
--- A process is told on the channel <what channels begin with> !wake: <listener>, in a message of
--- one or more parts:
+-- A process is told on the channel <what channels begin with> <listener>, in a message of one or
+-- more parts:
 --   g token(32) seen(16) at(16) claim_ms(8) fence(16) last(16) waiting(8)  the lease is the waiter's
 --   t token(32)                  the waiter should ask: its turn has come
 --   n token(32) left_us(16)      the waiter is the next; the lease before it ends then
@@ -28,6 +29,9 @@
 -- How many places whose waiters are gone, and how many gaps, one step passes over; the next step
 -- goes on. A step must stay short.
 local passed_max, gaps_max = 1000, 10000
+-- The client writes `false` here for the server that a slot is on the way to: those who listen are
+-- still at the old one, and a count of none means nothing.
+local counts = true
 -- Channels, and whether nobody listens to them.
 local dead = {}
 
@@ -130,11 +134,12 @@ end
 
 -- Whether somebody may listen. False where certainly nobody does.
 local function is_heard(channels, listener)
-  if listener == none or sub(channels, 1, 1) ~= '1' then
+  local mark = sub(channels, 1, 1)
+  if listener == none or mark ~= '1' and not (mark == '2' and counts) then
     return true
   end
   if dead[listener] == nil then
-    local count = redis.pcall('PUBSUB', 'NUMSUB', sub(channels, 2) .. '!wake:' .. listener)
+    local count = redis.pcall('PUBSUB', mark == '2' and 'SHARDNUMSUB' or 'NUMSUB', sub(channels, 2) .. listener)
     dead[listener] = not count.err and count[2] == 0
   end
   return not dead[listener]
@@ -148,8 +153,10 @@ local function tell(channels, listener, message)
   if dead[listener] then
     return false
   end
-  local heard = redis.pcall('PUBLISH', sub(channels, 2) .. '!wake:' .. listener, message)
-  if heard == 0 and sub(channels, 1, 1) == '1' then
+  local mark = sub(channels, 1, 1)
+  local heard = redis.pcall(mark == '2' and 'SPUBLISH' or 'PUBLISH', sub(channels, 2) .. listener,
+    message)
+  if heard == 0 and (mark == '1' or mark == '2' and counts) then
     dead[listener] = true
     return false
   end

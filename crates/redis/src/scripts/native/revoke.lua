@@ -1,7 +1,7 @@
 -- revoke: ask the holder of a name to give it back. Begins with clock.lua, record.lua and line.lua.
 --
 -- KEYS  1 the key of the name
--- ARGV  1 what channels begin with, and before it '1' or '0': see line.lua
+-- ARGV  1 the mark of channels, and what they begin with: see line.lua
 --
 -- It stands in the record, where each renewal finds it; and the holder is told, if it listens.
 --

@@ -1,0 +1,328 @@
+//! A cluster of three primaries: names of all slots, sets, slots that move with a lock held.
+
+mod support;
+
+use std::{collections::BTreeSet, sync::Arc, task::Poll};
+
+use fencelock_core::{
+    AcquireRequest, Acquired, ForceReleaseRequest, Forced, Inspection, ListRequest, Released,
+    RenewRequest, Renewed, RevokeRequest, Revoked, Wakeup,
+};
+use fencelock_redis::{Dialect, RedisStore};
+use fencelock_store::{Outcome, Store, StoreErrorKind};
+use fencelock_testkit::{RedisCluster, RedisServer};
+use support::{
+    DIALECTS, Ear, acquire, granted, inspect, key_of, name, names, release, renew, soon, store_at,
+    take, token, ttl, waits,
+};
+
+/// The slot of a name, and the server that has it.
+fn place(cluster: &RedisCluster, dialect: Dialect, at: &str) -> (u16, usize) {
+    let slot = cluster.slot(&key_of(dialect, &name(at)));
+    (slot, cluster.primary(slot))
+}
+
+/// Names of every primary.
+fn spread() -> Vec<String> {
+    (0..40).map(|number| format!("job:{number}")).collect()
+}
+
+#[tokio::test]
+async fn names_of_every_server_are_taken_renewed_listed_and_given_back() {
+    let cluster = RedisCluster::start();
+    for dialect in DIALECTS {
+        let store = store_at(&cluster.url(), dialect);
+        let all: Vec<_> = spread().into_iter().map(|at| (at, token())).collect();
+        let servers: BTreeSet<_> =
+            all.iter().map(|(at, _)| place(&cluster, dialect, at).1).collect();
+        assert_eq!(servers.len(), 3, "the names are on all servers");
+        for (at, token) in &all {
+            let _ = take(&store, at, *token).await;
+        }
+        let mut batch: Vec<_> = all
+            .iter()
+            .map(|(at, token)| RenewRequest::new(name(at), *token, ttl(60_000)))
+            .collect();
+        batch.insert(7, RenewRequest::new(name("job:7"), token(), ttl(60_000)));
+        let renewed = store.renew(&batch, soon(&store)).await.expect("the servers answer").answer;
+        assert_eq!(renewed.len(), 41);
+        for (index, renewed) in renewed.iter().enumerate() {
+            let is_held = matches!(renewed, Renewed::Extended { .. });
+            assert_eq!(is_held, index != 7, "{index}: {renewed:?}");
+        }
+        let mut listed = BTreeSet::new();
+        let mut request = ListRequest::new("job:");
+        request.limit = 5;
+        loop {
+            let page = store.list(&request, soon(&store)).await.expect("the servers answer").answer;
+            listed.extend(page.locks.iter().map(|(name, _)| name.to_string()));
+            request.cursor = page.next;
+            if request.cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(listed, spread().into_iter().collect::<BTreeSet<_>>(), "{dialect}");
+        for (at, token) in &all[1..] {
+            assert_eq!(release(&store, at, *token).await.ok(), Some(Released::Held), "{at}");
+        }
+        let request = ForceReleaseRequest::new(name("job:0"));
+        let forced = store.force_release(&request, soon(&store)).await.expect("an answer").answer;
+        assert!(matches!(forced, Forced::Removed(_)), "{forced:?}");
+        assert!(matches!(inspect(&store, "job:0").await, Inspection::Free { .. }));
+    }
+}
+
+/// Scenario KEY: names with braces of all kinds, and bytes that are no text, live their whole life
+/// on a cluster; what a waiter listens to is in the slot of the lock.
+#[tokio::test]
+async fn any_name_lives_and_its_channel_is_in_its_slot() {
+    let cluster = RedisCluster::start();
+    let store = store_at(&cluster.url(), Dialect::Native);
+    let ear = Arc::new(Ear::default());
+    let subscription = store.listen(ear.clone(), soon(&store)).await.expect("a subscription");
+    let long = "x".repeat(512);
+    let texts: [&[u8]; 16] = [
+        b"job:{1}",
+        b"{job}:1",
+        b"job:{}:1",
+        b"{}job",
+        b"job:{1",
+        b"job}:{1}",
+        b"{{x}}",
+        b"a{b}c{d}",
+        b"}{",
+        b"{",
+        b"\0",
+        b"\xff\xfe",
+        b" a b\n",
+        "e\u{301}🔒".as_bytes(),
+        b"!boot",
+        long.as_bytes(),
+    ];
+    for text in texts {
+        let at = name(text);
+        let (holder, waiter) = (token(), token());
+        let request = AcquireRequest::new(at.clone(), holder, ttl(30_000));
+        let _ = granted(store.acquire(&request, soon(&store)).await);
+        let mut request = waits("x", Some(subscription.listener));
+        request.token = waiter;
+        request.names = at.clone().into();
+        let asked = store.acquire(&request, soon(&store)).await.expect("an answer").answer;
+        assert!(matches!(asked, Acquired::Queued(_)), "{at}: {asked:?}");
+        let gone = fencelock_core::ReleaseRequest::new(at.clone(), holder);
+        let gone = store.release(&gone, soon(&store)).await.expect("an answer").answer;
+        assert_eq!(gone, Released::Held, "{at}");
+        ear.until("the waiter is told", |ear| {
+            ear.heard()
+                .iter()
+                .any(|heard| matches!(heard, Wakeup::Granted(hand_off) if hand_off.token == waiter))
+        })
+        .await;
+        let gone = fencelock_core::ReleaseRequest::new(at.clone(), waiter);
+        let gone = store.release(&gone, soon(&store)).await.expect("an answer").answer;
+        assert_eq!(gone, Released::Held, "{at}");
+    }
+    // Every channel that somebody listens to is at the server that has its slot.
+    let mut channels = 0;
+    for (index, server) in cluster.servers().iter().enumerate() {
+        let mut connection = server.connect();
+        let here: Vec<Vec<u8>> =
+            redis::cmd("PUBSUB").arg("SHARDCHANNELS").query(&mut connection).expect("an answer");
+        for channel in &here {
+            assert_eq!(cluster.primary(cluster.slot(channel)), index);
+        }
+        channels += here.len();
+    }
+    assert!(channels > 10, "a channel for each slot: {channels}");
+    assert_eq!(ear.broken(), 0);
+}
+
+#[tokio::test]
+async fn a_set_in_one_slot_is_taken_and_one_across_slots_is_refused_unsent() {
+    let cluster = RedisCluster::start();
+    for dialect in DIALECTS {
+        let store = store_at(&cluster.url(), dialect);
+        let (one, mine) = (names(&["{order:1}:a", "{order:1}:b"]), token());
+        let _ = granted(
+            store.acquire(&AcquireRequest::new(one, mine, ttl(30_000)), soon(&store)).await,
+        );
+        let monitors: Vec<_> = cluster.servers().iter().map(RedisServer::monitor).collect();
+        let request = AcquireRequest::new(names(&["alpha", "beta"]), token(), ttl(30_000));
+        let error = store.acquire(&request, soon(&store)).await.expect_err("two slots");
+        assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::CrossSlot, Outcome::NotDone));
+        for part in ["`alpha`", "`beta`", "{order}", "across_slots"] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
+        for monitor in monitors {
+            let seen = monitor.take();
+            assert!(!seen.iter().any(|seen| seen.text().concat().contains("alpha")), "{seen:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_is_held_moves_with_its_slot_and_every_verb_follows() {
+    let cluster = RedisCluster::start();
+    for dialect in DIALECTS {
+        let store = store_at(&cluster.url(), dialect);
+        let mine = token();
+        let _ = take(&store, "job", mine).await;
+        let (slot, from) = place(&cluster, dialect, "job");
+        let to = (from + 1) % 3;
+        cluster.begin_move(slot, to);
+        // Not moved yet: the old server answers.
+        assert!(matches!(renew(&store, "job", mine).await, Ok(Renewed::Extended { .. })));
+        cluster.migrate_keys(slot, to);
+        // ASK, again and again.
+        for _ in 0..3 {
+            assert!(matches!(renew(&store, "job", mine).await, Ok(Renewed::Extended { .. })));
+            assert!(matches!(
+                acquire(&store, "job", token()).await.map(|r| r.answer),
+                Ok(Acquired::Busy(_))
+            ));
+        }
+        assert!(matches!(inspect(&store, "job").await, Inspection::Held(_)));
+        cluster.end_move(slot, to);
+        // MOVED, once.
+        assert!(matches!(renew(&store, "job", mine).await, Ok(Renewed::Extended { .. })));
+        let before = cluster.servers()[from].monitor();
+        assert!(matches!(renew(&store, "job", mine).await, Ok(Renewed::Extended { .. })));
+        assert_eq!(release(&store, "job", mine).await.ok(), Some(Released::Held));
+        let seen = before.take();
+        assert!(
+            !seen.iter().any(|seen| seen.text().concat().contains("job")),
+            "the map was mended"
+        );
+    }
+}
+
+/// TRYAGAIN: two names of one slot, one of which is on the other side already. The call waits inside
+/// of its time, and is served when the move ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_set_that_is_on_both_sides_of_a_move_waits_for_its_end() {
+    let cluster = RedisCluster::start();
+    let store = store_at(&cluster.url(), Dialect::Native);
+    let other = token();
+    let _ = take(&store, "{pair}:b", other).await;
+    assert_eq!(release(&store, "{pair}:b", other).await.ok(), Some(Released::Held));
+    let (slot, from) = place(&cluster, Dialect::Native, "{pair}:a");
+    let to = (from + 1) % 3;
+    cluster.begin_move(slot, to);
+    cluster.migrate_keys(slot, to);
+    // Created at the new server too, so that the old one has neither, and the new one only `b`.
+    let request = AcquireRequest::new(names(&["{pair}:a", "{pair}:b"]), token(), ttl(30_000));
+    let short = support::within(&store, 300);
+    let error = store.acquire(&request, short).await.expect_err("only one of them is there");
+    assert_eq!(
+        (error.kind(), error.outcome()),
+        (StoreErrorKind::Unavailable, Outcome::NotDone),
+        "{error}"
+    );
+    let by = soon(&store);
+    let (result, ()) =
+        tokio::join!(store.acquire(&request, by), async { cluster.end_move(slot, to) });
+    let _ = granted(result);
+}
+
+#[tokio::test]
+async fn a_revoke_reaches_the_holder_that_listens_in_its_slot() {
+    let cluster = RedisCluster::start();
+    let store = store_at(&cluster.url(), Dialect::Native);
+    let ear = Arc::new(Ear::default());
+    let subscription = store.listen(ear.clone(), soon(&store)).await.expect("a subscription");
+    let mine = token();
+    let mut request = AcquireRequest::new(name("job"), mine, ttl(30_000));
+    request.listener = Some(subscription.listener);
+    let _ = granted(store.acquire(&request, soon(&store)).await);
+    let request = RevokeRequest::new(name("job"));
+    let asked = store.revoke(&request, soon(&store)).await;
+    assert!(matches!(asked.expect("an answer").answer, Revoked::Requested(_)));
+    ear.until("the holder hears it", |ear| ear.heard().contains(&Wakeup::Revoked(mine))).await;
+}
+
+/// A slot that moves ends the subscription (`sunsubscribe`): the listener hears that it is broken,
+/// and the answers to requests are still those that were asked for.
+#[tokio::test]
+async fn a_slot_that_moves_breaks_its_listener_and_no_answer_goes_astray() {
+    let cluster = RedisCluster::start();
+    let store = store_at(&cluster.url(), Dialect::Native);
+    let ear = Arc::new(Ear::default());
+    let subscription = store.listen(ear.clone(), soon(&store)).await.expect("a subscription");
+    let holder = token();
+    let _ = take(&store, "job", holder).await;
+    let mut waiting = waits("job", Some(subscription.listener));
+    let queued = store.acquire(&waiting, soon(&store)).await.expect("an answer").answer;
+    assert!(matches!(queued, Acquired::Queued(_)), "{queued:?}");
+    let (slot, from) = place(&cluster, Dialect::Native, "job");
+    cluster.move_slot(slot, (from + 1) % 3);
+    ear.until("the listener is broken", |ear| ear.broken() == 1).await;
+    for _ in 0..20 {
+        assert!(matches!(renew(&store, "job", holder).await, Ok(Renewed::Extended { .. })));
+    }
+    // As its client does: listen again, and ask once for the place, which was kept.
+    let ear = Arc::new(Ear::default());
+    let subscription = store.listen(ear.clone(), soon(&store)).await.expect("a subscription");
+    waiting.listener = Some(subscription.listener);
+    match store.acquire(&waiting, soon(&store)).await.expect("an answer").answer {
+        Acquired::Queued(queued) => assert_eq!(queued.position, 1),
+        other => panic!("the place is gone: {other:?}"),
+    }
+    assert_eq!(release(&store, "job", holder).await.ok(), Some(Released::Held));
+    ear.until("the waiter is told at the new server", |ear| {
+        ear.heard().iter().any(|heard| matches!(heard, Wakeup::Granted(_)))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cluster_with_a_password_wants_it_on_every_connection() {
+    let cluster = RedisCluster::builder().password("s3cret").start();
+    let store = store_at(&cluster.url(), Dialect::Native);
+    let ear = Arc::new(Ear::default());
+    let _subscription = store.listen(ear, soon(&store)).await.expect("a subscription");
+    for at in spread() {
+        let _ = take(&store, &at, token()).await;
+    }
+    assert!(!store.to_string().contains("s3cret"), "{store}");
+    let without = cluster.url().replace(":s3cret@", "");
+    let error = acquire(&store_at(&without, Dialect::Native), "job", token()).await;
+    assert_eq!(error.expect_err("no password").kind(), StoreErrorKind::Denied);
+}
+
+#[tokio::test]
+async fn a_server_that_stands_alone_is_no_cluster_and_the_other_way_round() {
+    let server = RedisServer::start();
+    let url = server.url().replace("redis://", "redis+cluster://");
+    let error = acquire(&store_at(&url, Dialect::Native), "job", token()).await;
+    let error = error.expect_err("it is no cluster");
+    assert_eq!(error.kind(), StoreErrorKind::Config);
+    assert!(error.to_string().contains("redis://"), "{error}");
+    let cluster = RedisCluster::start();
+    let (_, at) = place(&cluster, Dialect::Native, "job");
+    let url = cluster.servers()[(at + 1) % 3].url();
+    let error = acquire(&store_at(&url, Dialect::Native), "job", token()).await;
+    let error = error.expect_err("another server has the slot");
+    assert_eq!(error.kind(), StoreErrorKind::Config);
+    assert!(error.to_string().contains("redis+cluster://"), "{error}");
+}
+
+/// Goal: requests reach the store in the order of their first polls, also when nobody knows the
+/// slots yet. Method: an acquire and its release, polled one after the other on a fresh store.
+#[tokio::test]
+async fn the_first_requests_of_a_store_keep_their_order() {
+    let cluster = RedisCluster::start();
+    for _ in 0..10 {
+        let store: RedisStore = store_at(&cluster.url(), Dialect::Native);
+        let mine = token();
+        let request = AcquireRequest::new(name("job"), mine, ttl(30_000));
+        let gone = fencelock_core::ReleaseRequest::new(name("job"), mine);
+        let by = soon(&store);
+        let mut taking = store.acquire(&request, by);
+        let first = std::future::poll_fn(|cx| Poll::Ready(taking.as_mut().poll(cx).is_pending()));
+        assert!(first.await, "it is on its way");
+        let gone = store.release(&gone, by);
+        let (taken, gone) = tokio::join!(taking, gone);
+        let _ = granted(taken);
+        assert_eq!(gone.expect("an answer").answer, Released::Held);
+    }
+}
