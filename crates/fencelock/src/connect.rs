@@ -16,8 +16,9 @@ use crate::{Client, Error, context::Settings, url::Address};
 
 /// A client of the store at a url, with default settings.
 ///
-/// `redis://host:port/db`, `rediss://host:port/db`, `redis+unix:///path/to/socket`, `sqlite:path`, `memory:`. Nothing is
-/// sent: the first call connects, or [`Client::connect_now`].
+/// `redis://host:port/db`, `rediss://host:port/db`, `redis+cluster://host1,host2/`,
+/// `redis+unix:///path/to/socket`, `sqlite:path`, `memory:`. Nothing is sent: the first call
+/// connects, or [`Client::connect_now`].
 ///
 /// # Examples
 /// ```

@@ -42,6 +42,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod across;
 mod attempt;
 mod cell;
 mod client;
@@ -82,6 +83,7 @@ pub use fencelock_store::{Capabilities, Clock, ManualClock, MemoryStore, Store};
 
 pub(crate) use self::mutex::Order;
 pub use self::{
+    across::{AcrossGuard, AcrossSlots},
     client::Client,
     connect::{ClientBuilder, Connect, connect},
     danger::Danger,

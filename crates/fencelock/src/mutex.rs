@@ -65,16 +65,16 @@ pub enum Renew {
 /// The answer of one try. There are two: a third would have to be looked at by every caller.
 #[derive(Debug)]
 #[must_use]
-pub enum Attempt {
+pub enum Attempt<G = Guard> {
     /// The lock is ours.
-    Granted(Guard),
+    Granted(G),
     /// Somebody else holds it.
     Busy(BusyView),
 }
 
-impl Attempt {
+impl<G> Attempt<G> {
     /// The guard, if there is one.
-    pub fn granted(self) -> Option<Guard> {
+    pub fn granted(self) -> Option<G> {
         match self {
             Self::Granted(guard) => Some(guard),
             Self::Busy(_) => None,

@@ -13,7 +13,8 @@ pub(crate) enum Address<'a> {
 }
 
 const SCHEMES: &str =
-    "redis://host:port/db, rediss://host:port/db, redis+unix:///path, sqlite:path, memory:";
+    "redis://host:port/db, rediss://host:port/db, redis+cluster://host1,host2/, redis+unix:///path, \
+     sqlite:path, memory:";
 
 impl<'a> Address<'a> {
     pub(crate) fn parse(url: &'a str) -> Result<Self, Error> {
@@ -23,7 +24,7 @@ impl<'a> Address<'a> {
         };
         match scheme.to_ascii_lowercase().as_str() {
             // Also what it does not speak yet: it says so itself.
-            "redis" | "rediss" | "redis+unix" | "unix" => Ok(Self::Redis(url)),
+            "redis" | "rediss" | "redis+unix" | "unix" | "redis+cluster" => Ok(Self::Redis(url)),
             "sqlite" => {
                 // Only three slashes are an absolute path; two would make the first folder a host.
                 let path = match rest.strip_prefix("//") {
@@ -61,7 +62,8 @@ mod tests {
         assert_eq!(Address::parse("sqlite:a.db").ok(), Some(Address::Sqlite("a.db")));
         assert_eq!(Address::parse("sqlite:///a/b").ok(), Some(Address::Sqlite("/a/b")));
         assert_eq!(Address::parse("sqlite:/a/b").ok(), Some(Address::Sqlite("/a/b")));
-        for url in ["redis://h/", "REDIS://h", "redis+unix:///s", "unix:///s"] {
+        for url in ["redis://h/", "REDIS://h", "redis+unix:///s", "unix:///s", "redis+cluster://h"]
+        {
             assert_eq!(Address::parse(url).ok(), Some(Address::Redis(url)));
         }
     }

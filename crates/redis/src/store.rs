@@ -4,9 +4,9 @@ use std::{fmt, path::PathBuf, sync::Arc};
 
 use fencelock_core::{
     AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
-    Healed, InspectRequest, Inspection, ListRequest, Moment, Page, RaiseFenceRequest, Raised,
-    ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, ShortenRequest,
-    Shortened,
+    Healed, InspectRequest, Inspection, ListRequest, Moment, Names, Page, RaiseFenceRequest,
+    Raised, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked,
+    ShortenRequest, Shortened,
 };
 use fencelock_store::{
     BoxFuture, Capabilities, Clock, Outcome, Store, StoreError, StoreErrorKind, StoreResult,
@@ -208,6 +208,15 @@ impl Store for RedisStore {
         };
         can.one_clock = !self.wire.connections.is_cluster();
         can
+    }
+
+    fn parts(&self, names: &Names) -> Vec<Names> {
+        let all = names.as_slice();
+        let part =
+            |group: Vec<usize>| Names::new(group.into_iter().map(|index| all[index].clone())).ok();
+        let parts: Option<Vec<Names>> =
+            self.wire.by_slot(all.iter()).and_then(|groups| groups.into_iter().map(part).collect());
+        parts.unwrap_or_else(|| vec![names.clone()])
     }
 
     fn clock(&self) -> Clock {

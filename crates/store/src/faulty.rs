@@ -11,9 +11,9 @@ use std::{
 
 use fencelock_core::{
     AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
-    Healed, InspectRequest, Inspection, ListRequest, Moment, Page, RaiseFenceRequest, Raised,
-    ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, ShortenRequest,
-    Shortened,
+    Healed, InspectRequest, Inspection, ListRequest, Moment, Names, Page, RaiseFenceRequest,
+    Raised, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked,
+    ShortenRequest, Shortened,
 };
 
 use crate::{
@@ -167,6 +167,10 @@ impl<S: fmt::Display> fmt::Display for FaultyStore<S> {
 impl<S: Store> Store for FaultyStore<S> {
     fn capabilities(&self) -> Capabilities {
         self.store.capabilities()
+    }
+
+    fn parts(&self, names: &Names) -> Vec<Names> {
+        self.store.parts(names)
     }
 
     fn clock(&self) -> Clock {

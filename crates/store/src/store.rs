@@ -4,9 +4,9 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use fencelock_core::{
     AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
-    Healed, InspectRequest, Inspection, ListRequest, Moment, Page, RaiseFenceRequest, Raised,
-    ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, ShortenRequest,
-    Shortened,
+    Healed, InspectRequest, Inspection, ListRequest, Moment, Names, Page, RaiseFenceRequest,
+    Raised, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked,
+    ShortenRequest, Shortened,
 };
 
 use crate::{Capabilities, Clock, Reply, StoreError, Subscription, WakeupSink};
@@ -64,6 +64,13 @@ pub type StoreResult<A> = Result<Reply<A>, StoreError>;
 pub trait Store: Send + Sync + fmt::Debug + fmt::Display + 'static {
     /// What this store can do.
     fn capabilities(&self) -> Capabilities;
+
+    /// A set of names as parts that can each be taken in one step, in an order that is the same for
+    /// every client. Nothing is asked. One part where all names are in one place, which is nearly
+    /// every store, hence the only default here; no name is in two parts.
+    fn parts(&self, names: &Names) -> Vec<Names> {
+        vec![names.clone()]
+    }
 
     /// The clock that guards of leases in this store count on.
     fn clock(&self) -> Clock;

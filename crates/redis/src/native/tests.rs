@@ -6,15 +6,11 @@ use proptest::prelude::*;
 use redis::Value;
 
 use super::*;
-use crate::{
-    connection::{Connections, Greeting},
-    keys::KeyMapping,
-    plain,
-};
+use crate::{connection::Greeting, keys::KeyMapping, plain, servers::Servers};
 
 fn wire() -> Wire {
     let url = "redis://127.0.0.1:1/".parse().expect("a url");
-    Wire::new(Connections::new(&url).expect("nothing is sent"), KeyMapping::Verbatim)
+    Wire::new(Servers::new(&url).expect("nothing is sent"), KeyMapping::Verbatim)
 }
 
 fn answer(value: Value) -> Answer {
