@@ -462,7 +462,7 @@ fn compare_line(
     let bounds = String::from_utf8(fields["q"].clone()).expect("it is text");
     let number =
         |range: std::ops::Range<usize>| -> u64 { bounds[range].parse().expect("a number") };
-    assert_eq!(&bounds[48..], "1fencelock:");
+    assert_eq!(&bounds[48..], "1fencelock:!wake:");
     let mut places = Vec::new();
     for index in number(0..16)..=number(16..32) {
         let Some(raw) = fields.get(&format!("w{index}")) else { continue };

@@ -152,9 +152,10 @@ fn unknown(text: &str, known: &[&str]) -> String {
 
 /// From here on a suggestion helps more than it confuses.
 const LIKE: f64 = 0.6;
-const SCHEMES: &[&str] = &["redis", "rediss", "redis+unix", "unix", "sqlite", "memory"];
-const STORES: &str =
-    "write `redis://HOST:PORT`, `rediss://HOST:PORT`, `redis+unix:///PATH` or `sqlite:/PATH`";
+const SCHEMES: &[&str] =
+    &["redis", "rediss", "redis+cluster", "redis+unix", "unix", "sqlite", "memory"];
+const STORES: &str = "write `redis://HOST:PORT`, `rediss://HOST:PORT`, \
+                      `redis+cluster://HOST1,HOST2`, `redis+unix:///PATH` or `sqlite:/PATH`";
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)] // A test has nothing better to do.
 
+mod cluster;
 mod embedded;
 mod environment;
 mod exit_codes;

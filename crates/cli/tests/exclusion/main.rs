@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used)] // A test has nothing better to do.
 
 mod chaos;
+mod cluster;
 mod counting;
 mod faults;
 mod leftovers;

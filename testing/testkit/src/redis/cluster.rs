@@ -175,19 +175,21 @@ impl RedisCluster {
     /// When none does.
     #[must_use]
     pub fn primary(&self, slot: u16) -> usize {
-        let serves = |server: &RedisServer| {
-            let Ok(mut connection) = server.try_connect() else { return false };
-            let Ok(lines) = redis::cmd("CLUSTER").arg("NODES").query::<String>(&mut connection)
-            else {
-                return false;
-            };
-            let own = lines.lines().find(|line| line.contains("myself")).unwrap_or_default();
-            let ranges = own.split(' ').skip(8).filter(|word| !word.starts_with('['));
-            own.contains("master")
-                && ranges.filter_map(range).any(|(first, last)| (first..=last).contains(&slot))
-        };
-        let index = self.servers.iter().position(serves);
+        let index = (0..self.servers.len()).find(|index| self.serves(*index, slot));
         index.unwrap_or_else(|| panic!("no server says that it serves slot {slot}"))
+    }
+
+    /// Whether a server says of itself that it is the primary of a slot.
+    #[must_use]
+    pub fn serves(&self, index: usize, slot: u16) -> bool {
+        let Ok(mut connection) = self.servers[index].try_connect() else { return false };
+        let Ok(lines) = redis::cmd("CLUSTER").arg("NODES").query::<String>(&mut connection) else {
+            return false;
+        };
+        let own = lines.lines().find(|line| line.contains("myself")).unwrap_or_default();
+        let ranges = own.split(' ').skip(8).filter(|word| !word.starts_with('['));
+        own.contains("master")
+            && ranges.filter_map(range).any(|(first, last)| (first..=last).contains(&slot))
     }
 
     /// Moves the clocks of all servers.

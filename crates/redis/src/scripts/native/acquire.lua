@@ -143,6 +143,15 @@ if busy then
     return now .. 'l'
   end
   if not line then
+    -- Making a hash of a string is to delete it first, and while its slot is on the way to another
+    -- server this one refuses whatever names a key that is not there: the rest of this script, too,
+    -- and the lease would be gone. It refuses this look then; who asks gets no place, and polls.
+    if sub(wish, 32, 32) == '2' then
+      local there = redis.pcall('GET', sub(wish, 33))
+      if there and there.err then
+        return now .. 'b' .. format('%04d', busy) .. who(record)
+      end
+    end
     -- This can only fail, and says why: the type is another, full memory has no room for a line, or
     -- the right is missing. Then the other rights that making a hash of it takes.
     local done = redis.pcall('HSET', KEYS[busy], 'r', '')
