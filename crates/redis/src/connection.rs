@@ -218,7 +218,7 @@ impl Connections {
         hearer: Arc<dyn Hearer>,
         clock: &Clock,
         by: Moment,
-    ) -> Result<Ear, StoreError> {
+    ) -> Result<Ear, NoAnswer> {
         self.left(clock, by)?;
         let flight = Flight::new(self.lane()?, &self.target);
         // First, whether anything can come: whose scripts may not publish would wait in vain for
@@ -243,7 +243,7 @@ impl Connections {
         command: redis::Cmd,
         clock: &Clock,
         by: Moment,
-    ) -> Result<Answer, StoreError> {
+    ) -> Result<Answer, NoAnswer> {
         let mut question = Question::command(command, Again::Harmless, Order::Any);
         match Box::pin(clock.until(by, question.ask(flight, None))).await {
             Some(Ok(answer)) => Ok(answer),
@@ -253,7 +253,7 @@ impl Connections {
                 }
                 Err(Failure { outcome: Outcome::NotDone, ..failure }.into())
             }
-            None => Err(flight.overdue(clock.now())),
+            None => Err(flight.overdue(clock.now()).into()),
         }
     }
 

@@ -326,3 +326,105 @@ async fn the_first_requests_of_a_store_keep_their_order() {
         assert_eq!(gone.expect("an answer").answer, Released::Held);
     }
 }
+
+/// The old server of a slot on the move refuses every name of a key that is not there, also inside
+/// of a script: one that deletes a key to write it anew would lose a lease. So whoever comes to wait
+/// first is told that the lock is busy, and has its place once the key has moved.
+#[tokio::test]
+async fn the_first_waiter_of_a_moving_slot_polls_and_the_lease_stays() {
+    let cluster = RedisCluster::start();
+    let store = store_at(&cluster.url(), Dialect::Native);
+    let holder = token();
+    let _ = take(&store, "job", holder).await;
+    let (slot, from) = place(&cluster, Dialect::Native, "job");
+    let to = (from + 1) % 3;
+    cluster.begin_move(slot, to);
+    let waiting = waits("job", None);
+    let asked = store.acquire(&waiting, soon(&store)).await.expect("an answer").answer;
+    assert!(matches!(asked, Acquired::Busy(_)), "{asked:?}");
+    assert!(matches!(renew(&store, "job", holder).await, Ok(Renewed::Extended { .. })));
+    cluster.migrate_keys(slot, to);
+    let asked = store.acquire(&waiting, soon(&store)).await.expect("an answer").answer;
+    assert!(matches!(asked, Acquired::Queued(_)), "{asked:?}");
+    // A release at the new server does not take those for dead who listen at the old one.
+    let ear = Arc::new(Ear::default());
+    let subscription = store.listen(ear.clone(), soon(&store)).await.expect("a subscription");
+    let mut waiting = waiting;
+    waiting.listener = Some(subscription.listener);
+    let asked = store.acquire(&waiting, soon(&store)).await.expect("an answer").answer;
+    assert!(matches!(asked, Acquired::Queued(_)), "{asked:?}");
+    assert_eq!(release(&store, "job", holder).await.ok(), Some(Released::Held));
+    let handed = store.acquire(&waiting, soon(&store)).await.expect("an answer").answer;
+    match handed {
+        Acquired::Granted(grant) => {
+            assert_eq!(grant.novelty, fencelock_core::Novelty::Repeated, "it was handed over");
+        }
+        other => panic!("it was passed over: {other:?}"),
+    }
+    cluster.end_move(slot, to);
+    assert!(matches!(renew(&store, "job", waiting.token).await, Ok(Renewed::Extended { .. })));
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_spoils_no_renewal_on_the_others() {
+    let cluster = RedisCluster::start();
+    let store = store_at(&cluster.url(), Dialect::Native);
+    let all: Vec<_> = spread().into_iter().map(|at| (at, token())).collect();
+    for (at, token) in &all {
+        let _ = take(&store, at, *token).await;
+    }
+    let servers: Vec<usize> =
+        all.iter().map(|(at, _)| place(&cluster, Dialect::Native, at).1).collect();
+    cluster.servers()[2].kill();
+    let batch: Vec<_> =
+        all.iter().map(|(at, token)| RenewRequest::new(name(at), *token, ttl(60_000))).collect();
+    let by = support::within(&store, 500);
+    let renewed = store.renew(&batch, by).await.expect("two servers answer").answer;
+    for ((at, server), renewed) in all.iter().zip(&servers).zip(&renewed) {
+        match server {
+            2 => assert_eq!(*renewed, Renewed::Unknown, "{at:?}"),
+            _ => assert!(matches!(renewed, Renewed::Extended { .. }), "{at:?}: {renewed:?}"),
+        }
+    }
+    let gone = all.iter().zip(&servers).find(|(_, server)| **server == 2).expect("there is one");
+    let request = AcquireRequest::new(name(&gone.0.0), token(), ttl(30_000));
+    let error = store.acquire(&request, support::within(&store, 300)).await;
+    assert_eq!(error.expect_err("it is away").kind(), StoreErrorKind::Unavailable);
+    cluster.servers()[2].restart();
+    cluster.wait_until_agreed();
+    let _ = granted(store.acquire(&request, soon(&store)).await);
+}
+
+/// The rights of the readme are enough on a cluster, moves and messages among it.
+#[tokio::test]
+async fn the_rights_of_the_readme_are_enough() {
+    let readme = include_str!("../README.md");
+    let after = readme.split("and on a cluster also").nth(1).expect("the readme has them");
+    let more = after.split('`').nth(1).expect("in code");
+    let line = readme.lines().find(|line| line.contains("~fencelock:*")).expect("the native line");
+    let rules = line.split_once("user fencelock ").expect("a user").1;
+    let cluster =
+        RedisCluster::builder().config("user", &format!("fencelock {rules} {more}")).start();
+    let url = cluster.url().replace("://", "://fencelock:secret@");
+    let store = store_at(&url, Dialect::Native);
+    let _ = store.connect(soon(&store)).await.expect("it may");
+    let ear = Arc::new(Ear::default());
+    let subscription = store.listen(ear.clone(), soon(&store)).await.expect("a subscription");
+    let (holder, waiting) = (token(), waits("job", Some(subscription.listener)));
+    let _ = take(&store, "job", holder).await;
+    let (slot, from) = place(&cluster, Dialect::Native, "job");
+    let to = (from + 1) % 3;
+    cluster.begin_move(slot, to);
+    cluster.migrate_keys(slot, to);
+    assert!(matches!(renew(&store, "job", holder).await, Ok(Renewed::Extended { .. })));
+    cluster.end_move(slot, to);
+    let asked = store.acquire(&waiting, soon(&store)).await.expect("an answer").answer;
+    assert!(matches!(asked, Acquired::Queued(_)), "{asked:?}");
+    assert_eq!(release(&store, "job", holder).await.ok(), Some(Released::Held));
+    ear.until("the waiter is told", |ear| {
+        ear.heard().iter().any(|heard| matches!(heard, Wakeup::Granted(_)))
+    })
+    .await;
+    let page = store.list(&ListRequest::new(""), soon(&store)).await;
+    let _ = page.expect("it may list");
+}

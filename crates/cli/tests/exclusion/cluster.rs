@@ -45,7 +45,7 @@ impl<'a> Contest<'a> {
             for _ in 0..processes {
                 scope.spawn(|| {
                     while !self.stop.load(Ordering::Acquire) {
-                        let words = [NAME, "-q", "--ttl", "3s", "--wait", "60s"];
+                        let words = [NAME, "-q", "--ttl", "10s", "--wait", "60s"];
                         let ended = finish(&mut self.place.run_inside(self.witness, &words, ADD));
                         self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(ended);
                     }

@@ -23,9 +23,9 @@ use std::{
 use fencelock_core::{ListenerId, Moment};
 use fencelock_store::{Clock, StoreError, rt};
 
-use super::{Cluster, route::Route, slot::slot_of};
+use super::{Cluster, redirect::Redirect, route::Route, slot::slot_of};
 use crate::{
-    connection::{Channels, Ear, Hearer},
+    connection::{Channels, Ear, Hearer, NoAnswer},
     keys::KeyMapping,
 };
 
@@ -120,8 +120,8 @@ impl Cluster {
         clock: &Clock,
         by: Moment,
     ) -> Result<(), StoreError> {
-        /// A map that is out of date is mended by the first refusal.
-        const TRIES: usize = 2;
+        /// A map that is out of date is mended by the first refusal, and a slot may be moving on.
+        const TRIES: usize = 3;
         let channel = keys.channel(Some(slot), id);
         // Not always that of the tag: a prefix may have one of its own, and then all are there.
         let route = Route::Slot(slot_of(&channel));
@@ -135,9 +135,18 @@ impl Cluster {
                     debug_assert!(before.is_none(), "the turn is for one at a time");
                     return Ok(());
                 }
-                Err(error) => failed = Some(error),
+                Err(refused) => {
+                    let redirect = match &refused {
+                        NoAnswer::Failed(failure) => Redirect::of(failure, &node.address),
+                        NoAnswer::Ended(_) => None,
+                    };
+                    failed = Some(StoreError::from(refused));
+                    match redirect {
+                        Some(Redirect::Moved(slot, to)) => self.shared.moved(slot, &to),
+                        _ => self.shared.refresh(None, Some(&node.address), clock, by).await,
+                    }
+                }
             }
-            self.shared.refresh(None, Some(&node.address), clock, by).await;
         }
         Err(failed.unwrap_or_else(|| crate::error::overdue(self.at(), false)))
     }
