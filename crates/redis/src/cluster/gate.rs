@@ -11,9 +11,11 @@ use fencelock_store::rt;
 /// The lines. One for each runtime: the end of one must not stop the others.
 #[derive(Debug, Default)]
 pub(super) struct Gates {
-    lines: Mutex<Vec<(Option<rt::RuntimeId>, Arc<rt::sync::Mutex<()>>)>>,
+    lines: Mutex<Vec<(Option<rt::RuntimeId>, Line)>>,
     waiting: AtomicUsize,
 }
+
+type Line = Arc<rt::sync::Mutex<()>>;
 
 /// Counts somebody in a line, for as long as it lives.
 #[derive(Debug)]
@@ -42,7 +44,7 @@ impl Gates {
         (pass, line.lock_owned().await)
     }
 
-    fn line(&self) -> Arc<rt::sync::Mutex<()>> {
+    fn line(&self) -> Line {
         let id = rt::runtime_id();
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, line)) = lines.iter().find(|(known, _)| *known == id) {

@@ -85,7 +85,7 @@ impl Shared {
             match Box::pin(self.slots_of(&node, clock, by)).await {
                 Ok(map) => return self.learn(map),
                 Err(error) => {
-                    tracing::debug!(asked = %node.address, %error, "no map of the cluster")
+                    tracing::debug!(asked = %node.address, %error, "no map of the cluster");
                 }
             }
             if clock.now() >= by {
