@@ -141,7 +141,9 @@ impl Context {
                     received = Some(now);
                 }
             }
-            Err(error) if error.kind() == StoreErrorKind::Denied => self.note_reached(),
+            Err(error) if error.kind() == StoreErrorKind::Denied || error.is_of_a_part() => {
+                self.note_reached();
+            }
             Err(_) => {}
         }
         Asked { sent, received, result }

@@ -43,6 +43,7 @@ pub struct StoreError {
     outcome: Outcome,
     message: Cow<'static, str>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    is_of_a_part: bool,
 }
 
 impl StoreError {
@@ -53,13 +54,20 @@ impl StoreError {
         outcome: Outcome,
         message: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { kind, outcome, message: message.into(), source: None }
+        Self { kind, outcome, message: message.into(), source: None, is_of_a_part: false }
     }
 
     /// The same with its cause.
     #[must_use]
     pub fn with_source(self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self { source: Some(source.into()), ..self }
+    }
+
+    /// The same, where other servers of the store have answered: the address is right, and it may be
+    /// worth waiting for the one that has not.
+    #[must_use]
+    pub fn of_a_part(self) -> Self {
+        Self { is_of_a_part: true, ..self }
     }
 
     /// The store was not reached.
@@ -90,6 +98,12 @@ impl StoreError {
     #[must_use]
     pub const fn outcome(&self) -> Outcome {
         self.outcome
+    }
+
+    /// Whether other servers of the store have answered.
+    #[must_use]
+    pub const fn is_of_a_part(&self) -> bool {
+        self.is_of_a_part
     }
 
     /// Whether the same request may succeed later without anybody changing a setting.

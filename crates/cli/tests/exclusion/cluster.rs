@@ -104,8 +104,8 @@ fn a_slot_that_moves_under_contending_runs_loses_nothing() {
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
-/// The long form alone: a primary is killed, and its replica takes over. Whoever was at it meanwhile
-/// may be told that the store is away or the lock lost; when the cluster is well again, all go on.
+/// The long form alone: a primary is killed, and its replica takes over. Who waits rides it out, also
+/// who comes to wait meanwhile.
 #[test]
 fn the_failover_of_a_primary_ends_and_fencing_tokens_still_grow() {
     if !is_soak() {
@@ -127,8 +127,9 @@ fn the_failover_of_a_primary_ends_and_fencing_tokens_still_grow() {
         contest.go_on(10);
     });
     let failed = contest.check();
+    // Whoever held the lock may have lost it; whoever waited goes on waiting.
     for ended in &failed {
-        assert!([69, 79].contains(&ended.code), "{ended:?}");
+        assert_eq!(ended.code, 79, "{ended:?}");
     }
-    println!("{} runs did not go well during the failover", failed.len());
+    println!("{} runs did not go well during the failover: {failed:#?}", failed.len());
 }

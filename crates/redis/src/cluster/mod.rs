@@ -121,6 +121,20 @@ impl Cluster {
         clock: &Clock,
         by: Moment,
     ) -> Result<Answer, StoreError> {
+        let asked = self.travel(question, clock, by).await;
+        asked.map_err(|error| match self.shared.is_known.load(Ordering::Acquire) {
+            // Somebody gave the map.
+            true => error.of_a_part(),
+            false => error,
+        })
+    }
+
+    async fn travel(
+        &self,
+        question: &mut Question,
+        clock: &Clock,
+        by: Moment,
+    ) -> Result<Answer, StoreError> {
         self.check_open()?;
         if let Route::Nowhere(names) = &question.route {
             return Err(self.cross_slot(&names.0, &names.1));
