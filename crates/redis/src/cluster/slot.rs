@@ -1,6 +1,6 @@
 //! Which of the 16,384 slots a key is in, and a short tag for each slot.
 
-use std::{num::NonZeroU32, sync::LazyLock};
+use std::sync::{Mutex, PoisonError};
 
 /// The slot of a key: of its hash tag, which is what stands between the first `{` and the `}`
 /// after it, if that is anything; else of the whole key.
@@ -22,29 +22,53 @@ fn hashed(key: &[u8]) -> &[u8] {
 
 /// The tag that puts a channel into a slot: the smallest number that hashes to it. Every client
 /// finds the same, so all who wait for a name listen to channels of one form; and it does not
-/// depend on the name, which can't always be a tag (`{}job`, `job}:{1`).
+/// depend on the name, which can't always be a tag (`{}job`, `job:{1`).
 pub(crate) fn tag_of(slot: u16) -> u32 {
-    TAGS.get(usize::from(slot)).copied().flatten().map_or(0, |tag| tag.get() - 1)
+    FOUND.lock().unwrap_or_else(PoisonError::into_inner).tag(slot)
 }
 
-/// Made once, in some milliseconds, where a cluster is listened to.
-static TAGS: LazyLock<Vec<Option<NonZeroU32>>> = LazyLock::new(|| {
-    // The last slot is found at 154,717; the bound is against a mistake here.
-    const TRIED_MAX: u32 = 1_000_000;
-    let mut tags = vec![None; usize::from(SLOTS)];
-    let mut missing = tags.len();
-    for number in 0..TRIED_MAX {
-        let place = &mut tags[usize::from(slot_of(number.to_string().as_bytes()))];
-        if place.is_none() {
-            *place = NonZeroU32::new(number + 1);
-            missing -= 1;
-            if missing == 0 {
-                break;
+/// What was found: numbers are tried one after the other, as far as was ever needed. A program that
+/// takes one lock tries some ten thousand, in less than a millisecond.
+static FOUND: Mutex<Found> = Mutex::new(Found { tags: Vec::new(), next: 0 });
+
+struct Found {
+    /// By slot; nothing where no number was found yet.
+    tags: Vec<Option<u32>>,
+    next: u32,
+}
+
+impl Found {
+    /// The last slot is found at 109,757; the bound is against a mistake here.
+    const TRIED_MAX: u32 = 200_000;
+
+    fn tag(&mut self, slot: u16) -> u32 {
+        self.tags.resize(usize::from(SLOTS), None);
+        let slot = usize::from(slot % SLOTS);
+        while self.next < Self::TRIED_MAX {
+            if let Some(tag) = self.tags[slot] {
+                return tag;
             }
+            let mut digits = [0; 7];
+            let found = slot_of(decimal(self.next, &mut digits));
+            self.tags[usize::from(found)].get_or_insert(self.next);
+            self.next += 1;
+        }
+        self.tags[slot].unwrap_or_default()
+    }
+}
+
+/// A number as text, without an allocation.
+fn decimal(mut number: u32, digits: &mut [u8; 7]) -> &[u8] {
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (number % 10).to_le_bytes()[0];
+        number /= 10;
+        if number == 0 || start == 0 {
+            return &digits[start..];
         }
     }
-    tags
-});
+}
 
 #[cfg(test)]
 mod tests {
@@ -65,9 +89,12 @@ mod tests {
 
     #[test]
     fn every_slot_has_a_tag_that_hashes_to_it() {
+        assert_eq!((tag_of(slot_of(b"0")), tag_of(slot_of(b"17"))), (0, 17));
         for slot in 0..SLOTS {
             let channel = format!("fencelock:!wake:{{{}}}0123", tag_of(slot));
             assert_eq!(slot_of(channel.as_bytes()), slot, "{channel}");
         }
+        let found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(found.next <= 109_758, "{}", found.next);
     }
 }
