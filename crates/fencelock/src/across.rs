@@ -17,10 +17,12 @@ use std::{
     time::Duration,
 };
 
-use fencelock_core::{FencingToken, LossReason, Moment, Names, RaiseFenceRequest, Raised, Refusal};
+use fencelock_core::{
+    FencingToken, LeaseState, LossReason, Moment, Names, RaiseFenceRequest, Raised, Refusal,
+};
 
 use crate::{
-    Attempt, Error, ErrorKind, Guard, Mutex, Order, Released, Wait,
+    Attempt, Error, ErrorKind, Guard, Held, Mutex, Order, Released, Wait,
     context::{Context, loss_reason},
     run,
 };
@@ -100,6 +102,44 @@ impl AcrossSlots {
             }
         }
         self.joined(guards).await.map(Attempt::Granted)
+    }
+
+    /// Waits for all names, does the work, and gives them back: see [`Mutex::run`]. The work sees
+    /// the fencing token and the validity of the set.
+    ///
+    /// # Errors
+    /// As [`Mutex::run`].
+    ///
+    /// # Cancel safety
+    /// As [`Mutex::run`].
+    pub async fn run<F, Fut, T>(&self, work: F) -> Result<T, Error>
+    where
+        F: FnOnce(AcrossHeld) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        let context = self.mutex.context();
+        let guard = self.lock().await?;
+        let held = guard.held();
+        let lost = |reason: LossReason, age| {
+            let error = Error::lost(reason, Some(age));
+            Err(error.with_names(&held.names).with_store(&context.display))
+        };
+        let age = || guard.guards.iter().map(Guard::age).min().unwrap_or_default();
+        let work = || work(held.clone());
+        let done = run::scoped(context, &held.names, work, || held.loss(), held.lost()).await;
+        let output = match done {
+            Ok(output) => output,
+            Err(reason) => return lost(reason, age()),
+        };
+        if let Some(reason) = held.loss() {
+            return lost(reason, age());
+        }
+        let age = age();
+        match guard.release().await {
+            Released::Taken => lost(LossReason::Taken, age),
+            Released::Expired => lost(LossReason::ExpiredAtStore, age),
+            Released::Held | Released::Unknown => Ok(output),
+        }
     }
 
     /// A recipe for each part, in the order in which they are taken.
@@ -216,6 +256,11 @@ pub struct AcrossGuard {
 }
 
 impl AcrossGuard {
+    fn held(&self) -> AcrossHeld {
+        let parts = self.guards.iter().map(Guard::held).collect();
+        AcrossHeld { names: self.names.clone(), parts, fencing_token: self.fencing_token }
+    }
+
     /// All names.
     #[must_use]
     pub fn names(&self) -> &Names {
@@ -304,6 +349,56 @@ impl AcrossGuard {
             }
         }
         worst
+    }
+}
+
+/// What the work of [`AcrossSlots::run`] sees of its set. Clones see the same; none of them keeps
+/// the lock.
+#[derive(Clone, Debug)]
+pub struct AcrossHeld {
+    names: Names,
+    parts: Arc<[Held]>,
+    fencing_token: Option<FencingToken>,
+}
+
+impl AcrossHeld {
+    /// All names.
+    #[must_use]
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// As [`AcrossGuard::fencing_token`].
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.fencing_token
+    }
+
+    /// Whether the work may go on: see [`Held::is_valid`].
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.parts.iter().all(Held::is_valid)
+    }
+
+    /// How long the work may still act, unless the leases are renewed.
+    #[must_use]
+    pub fn validity_left(&self) -> Duration {
+        self.parts.iter().map(Held::validity_left).min().unwrap_or_default()
+    }
+
+    /// Waits until the first name is lost; for ever, when all are released instead.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn lost(&self) -> LossReason {
+        first(self.parts.iter().map(Held::lost)).await
+    }
+
+    fn loss(&self) -> Option<LossReason> {
+        self.parts.iter().find_map(|part| match part.state() {
+            LeaseState::Lost(reason) => Some(reason),
+            _ => None,
+        })
     }
 }
 

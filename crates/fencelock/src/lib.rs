@@ -83,7 +83,7 @@ pub use fencelock_store::{Capabilities, Clock, ManualClock, MemoryStore, Store};
 
 pub(crate) use self::mutex::Order;
 pub use self::{
-    across::{AcrossGuard, AcrossSlots},
+    across::{AcrossGuard, AcrossHeld, AcrossSlots},
     client::Client,
     connect::{ClientBuilder, Connect, connect},
     danger::Danger,

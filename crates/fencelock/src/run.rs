@@ -45,27 +45,12 @@ where
     Fut: Future<Output = T>,
 {
     let held = guard.held();
-    let mut around = HELD_HERE.try_with(Clone::clone).unwrap_or_default();
-    around.push((Arc::clone(&guard.context().identity), guard.names().clone()));
-    let outcome = {
-        // The work is made inside the scope too, and dropped before anything is given back.
-        let scoped = HELD_HERE.scope(around, async { work(held.clone()).await });
-        rt::pin!(scoped);
-        let lost = held.lost();
-        rt::pin!(lost);
-        poll_fn(|cx| {
-            // First the clock: after a pause of the process no step of the work may come before
-            // the news of the loss, however late the timer is that tells it.
-            if let LeaseState::Lost(reason) = held.state() {
-                return Poll::Ready(Err(reason));
-            }
-            if let Poll::Ready(reason) = lost.as_mut().poll(cx) {
-                return Poll::Ready(Err(reason));
-            }
-            scoped.as_mut().poll(cx).map(Ok)
-        })
-        .await
+    let state = || match held.state() {
+        LeaseState::Lost(reason) => Some(reason),
+        _ => None,
     };
+    let work = || work(held.clone());
+    let outcome = scoped(guard.context(), guard.names(), work, state, held.lost()).await;
     let error = |reason: LossReason| {
         Error::lost(reason, Some(guard.age()))
             .with_names(guard.names())
@@ -86,4 +71,32 @@ where
         Released::Expired => late(LossReason::ExpiredAtStore),
         Released::Held | Released::Unknown => Ok(output),
     }
+}
+
+/// Does work that knows what is held around it, until it is done or that is lost.
+pub(crate) async fn scoped<Fut: Future>(
+    context: &Context,
+    names: &Names,
+    work: impl FnOnce() -> Fut,
+    state: impl Fn() -> Option<LossReason>,
+    lost: impl Future<Output = LossReason>,
+) -> Result<Fut::Output, LossReason> {
+    let mut around = HELD_HERE.try_with(Clone::clone).unwrap_or_default();
+    around.push((Arc::clone(&context.identity), names.clone()));
+    // The work is made inside the scope too, and dropped before anything is given back.
+    let scoped = HELD_HERE.scope(around, async { work().await });
+    rt::pin!(scoped);
+    rt::pin!(lost);
+    poll_fn(|cx| {
+        // First the clock: after a pause of the process no step of the work may come before the
+        // news of the loss, however late the timer is that tells it.
+        if let Some(reason) = state() {
+            return Poll::Ready(Err(reason));
+        }
+        if let Poll::Ready(reason) = lost.as_mut().poll(cx) {
+            return Poll::Ready(Err(reason));
+        }
+        scoped.as_mut().poll(cx).map(Ok)
+    })
+    .await
 }

@@ -163,3 +163,27 @@ async fn sets_in_opposite_order_get_on_and_exclude_each_other() {
     one.await.unwrap();
     other.await.unwrap();
 }
+
+#[tokio::test]
+async fn work_under_a_set_is_dropped_when_a_member_is_lost() {
+    let cluster = RedisCluster::start();
+    let locks = client(&cluster).await;
+    let set = locks.mutexes(NAMES).ttl(Duration::from_secs(1)).across_slots();
+    let inside = locks.clone();
+    let nested = set
+        .run(|held| async move {
+            assert!(held.is_valid() && held.fencing_token().is_some());
+            inside.mutex("beta").lock().await.unwrap_err().is_already_held()
+        })
+        .await;
+    assert!(nested.unwrap(), "a name of the set is held here");
+    all_free(&locks).await;
+    let thief = locks.clone();
+    let work = set.run(|_| async move {
+        thief.danger().force_release("beta").await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    let result = tokio::time::timeout(SOON, work).await.expect("a renewal tells it");
+    assert!(result.unwrap_err().is_lost());
+    all_free(&locks).await;
+}

@@ -161,6 +161,26 @@ async fn a_set_in_one_slot_is_taken_and_one_across_slots_is_refused_unsent() {
 }
 
 #[tokio::test]
+async fn the_parts_of_a_set_are_its_slots_in_an_order_of_their_own() {
+    let cluster = RedisCluster::start();
+    let store = store_at(&cluster.url(), Dialect::Native);
+    let all: Vec<String> = spread().into_iter().chain(["{job:1}b".to_owned()]).collect();
+    let parts = store.parts(&names(&all.iter().map(String::as_str).collect::<Vec<_>>()));
+    let mut last = None;
+    let mut count = 0;
+    for part in parts {
+        let slots: BTreeSet<u16> =
+            part.iter().map(|at| cluster.slot(&key_of(Dialect::Native, at))).collect();
+        assert_eq!(slots.len(), 1, "{part}");
+        let slot = slots.first().copied();
+        assert!(slot > last, "{part}");
+        last = slot;
+        count += part.len();
+    }
+    assert_eq!(count, all.len());
+}
+
+#[tokio::test]
 async fn a_lock_that_is_held_moves_with_its_slot_and_every_verb_follows() {
     let cluster = RedisCluster::start();
     for dialect in DIALECTS {
