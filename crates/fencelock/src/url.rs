@@ -12,8 +12,7 @@ pub(crate) enum Address<'a> {
     Memory,
 }
 
-const SCHEMES: &str =
-    "redis://host:port/db, rediss://host:port/db, redis+cluster://host1,host2/, redis+unix:///path, \
+const SCHEMES: &str = "redis://host:port/db, rediss://host:port/db, redis+cluster://host1,host2/, redis+unix:///path, \
      sqlite:path, memory:";
 
 impl<'a> Address<'a> {

@@ -419,9 +419,10 @@ async fn a_server_that_is_away_spoils_no_renewal_on_the_others() {
 #[tokio::test]
 async fn the_rights_of_the_readme_are_enough() {
     let readme = include_str!("../README.md");
+    let rights = include_str!("../../../docs/operating/acl.md");
     let after = readme.split("and on a cluster also").nth(1).expect("the readme has them");
     let more = after.split('`').nth(1).expect("in code");
-    let line = readme.lines().find(|line| line.contains("~fencelock:*")).expect("the native line");
+    let line = rights.lines().find(|line| line.contains("~fencelock:*")).expect("the native line");
     let rules = line.split_once("user fencelock ").expect("a user").1;
     let cluster =
         RedisCluster::builder().config("user", &format!("fencelock {rules} {more}")).start();
