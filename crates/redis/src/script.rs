@@ -269,7 +269,8 @@ impl Question {
             _ => None,
         });
         let no_keys = self.request.args_iter().nth(KEY - 1) == Some(Arg::Simple(b"0"));
-        rights::question(failure, self.script?.text, key.filter(|_| !no_keys))
+        let question = rights::question(failure, self.script?.text, key.filter(|_| !no_keys))?;
+        Some(Question { route: self.route.clone(), asking: self.asking, ..question })
     }
 
     fn failure(&self, value: &Value, flight: &Flight<'_>) -> Failure {
