@@ -20,6 +20,7 @@ mod courier;
 mod ears;
 mod lane;
 mod link;
+mod settings;
 
 use std::{
     fmt,
@@ -43,7 +44,7 @@ pub(crate) use self::{
 use crate::{
     error::{self, Failure},
     script::{Allowed, Form, Question},
-    url::{Place, RedisUrl},
+    url::RedisUrl,
 };
 
 /// Whether a request may go out a second time after the first copy may have been carried out.
@@ -85,7 +86,7 @@ pub(crate) struct Connections {
 
 /// Where connections lead to.
 pub(crate) struct Target {
-    client: redis::Client,
+    url: RedisUrl,
     /// How messages call the server.
     pub(crate) at: String,
     /// What is known of its scripts.
@@ -101,31 +102,11 @@ impl Connections {
 
     pub(crate) fn new(url: &RedisUrl) -> Result<Self, StoreError> {
         let at = url.to_string();
-        let address = match &url.place {
-            Place::Tcp(host, port) => redis::ConnectionAddr::Tcp(host.clone(), *port),
-            Place::Unix(path) => redis::ConnectionAddr::Unix(path.clone()),
-        };
-        let mut settings = redis::RedisConnectionInfo::default()
-            .set_db(i64::from(url.database))
-            .set_protocol(redis::ProtocolVersion::RESP3)
-            .set_lib_name("fencelock", env!("CARGO_PKG_VERSION"));
-        if let Some(user) = &url.user {
-            settings = settings.set_username(user);
-        }
-        if let Some(password) = &url.password {
-            settings = settings.set_password(password.reveal());
-        }
-        let client = redis::IntoConnectionInfo::into_connection_info(address)
-            .map(|info| {
-                // Small requests one after the other: waiting to fill a packet only costs time.
-                info.set_tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true))
-                    .set_redis_settings(settings)
-            })
-            .and_then(redis::Client::open)
-            .map_err(|error| StoreError::from(error::from_connect(&error, &at)))?;
+        // What is wrong with the settings is said before the first call.
+        let _usable = settings::client(url, &url.place, &at)?;
         Ok(Self {
             lanes: Mutex::default(),
-            target: Arc::new(Target { client, at, allowed: Allowed::default() }),
+            target: Arc::new(Target { url: url.clone(), at, allowed: Allowed::default() }),
             closed: AtomicBool::new(false),
         })
     }

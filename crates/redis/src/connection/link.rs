@@ -19,6 +19,7 @@ use super::{
     Target,
     courier::{Carrying, Couriers},
     ears::Ears,
+    settings,
 };
 use crate::{
     error::{self, Failure},
@@ -82,7 +83,8 @@ impl Link {
             .set_response_timeout(None)
             .set_pipeline_buffer_size(Self::QUEUE)
             .set_push_sender(listener);
-        let connection = target.client.get_multiplexed_async_connection_with_config(&config).await;
+        let client = settings::client(&target.url, &target.url.place, &target.at)?;
+        let connection = client.get_multiplexed_async_connection_with_config(&config).await;
         let connection = connection.map_err(|error| error::from_connect(&error, &target.at))?;
         Ok(Arc::new(Self {
             connection,
