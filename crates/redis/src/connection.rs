@@ -20,6 +20,9 @@ mod courier;
 mod ears;
 mod lane;
 mod link;
+mod replica;
+mod route;
+mod sentinels;
 mod settings;
 
 use std::{
@@ -35,16 +38,19 @@ use fencelock_core::Moment;
 use fencelock_store::{Clock, Outcome, StoreError, StoreErrorKind, rt};
 use redis::Value;
 
-use self::lane::{Departed, Lane};
 pub(crate) use self::{
     ears::{Ear, Hearer},
     lane::{Arrived, Flight},
     link::Greeting,
 };
+use self::{
+    lane::{Departed, Lane},
+    route::Route,
+};
 use crate::{
     error::{self, Failure},
     script::{Allowed, Form, Question},
-    url::RedisUrl,
+    url::{Place, RedisUrl},
 };
 
 /// Whether a request may go out a second time after the first copy may have been carried out.
@@ -87,6 +93,7 @@ pub(crate) struct Connections {
 /// Where connections lead to.
 pub(crate) struct Target {
     url: RedisUrl,
+    route: Route,
     /// How messages call the server.
     pub(crate) at: String,
     /// What is known of its scripts.
@@ -103,10 +110,17 @@ impl Connections {
     pub(crate) fn new(url: &RedisUrl) -> Result<Self, StoreError> {
         let at = url.to_string();
         // What is wrong with the settings is said before the first call.
-        let _usable = settings::client(url, &url.place, &at)?;
+        let _usable = match &url.place {
+            Place::Sentinels(service) => {
+                let sentinel = service.url(url, &service.sentinels[0]);
+                settings::client(&sentinel, &sentinel.place, &at)?
+            }
+            place => settings::client(url, place, &at)?,
+        };
+        let (url, route, allowed) = (url.clone(), Route::new(url), Allowed::default());
         Ok(Self {
             lanes: Mutex::default(),
-            target: Arc::new(Target { url: url.clone(), at, allowed: Allowed::default() }),
+            target: Arc::new(Target { url, route, at, allowed }),
             closed: AtomicBool::new(false),
         })
     }
@@ -159,7 +173,7 @@ impl Connections {
                 Err(reply) => first = Some(Arrived { link, by_text, reply }),
             }
         }
-        let asked = question.ask(&flight, first);
+        let asked = self.follow(question, &flight, first);
         match Box::pin(clock.until(by, asked)).await {
             Some(result) => result.map_err(StoreError::from),
             None => Err(flight.overdue(clock.now())),
@@ -200,10 +214,39 @@ impl Connections {
         by: Moment,
     ) -> Result<Answer, StoreError> {
         let mut question = Question::command(command, Again::Harmless, Order::Any);
-        match Box::pin(clock.until(by, question.ask(flight, None))).await {
+        match Box::pin(clock.until(by, self.follow(&mut question, flight, None))).await {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(failure)) => Err(Failure { outcome: Outcome::NotDone, ..failure }.into()),
             None => Err(flight.overdue(clock.now())),
+        }
+    }
+
+    /// Asks, and follows the primary to where it is now: what was refused because of the role of
+    /// the server is sent again, on a connection that is made anew.
+    async fn follow(
+        &self,
+        question: &mut Question,
+        flight: &Flight<'_>,
+        mut first: Option<Arrived>,
+    ) -> Result<Answer, Failure> {
+        let (mut times, mut resent) = (0, false);
+        loop {
+            match question.ask(flight, first.take()).await {
+                Ok(answer) => return Ok(Answer { resent: answer.resent || resent, ..answer }),
+                Err(failure) if self.target.route.follows(&failure, question, times) => {
+                    resent |= failure.outcome == Outcome::Unknown;
+                    flight.was_refused(resent);
+                    tracing::debug!(store = self.at(), why = failure.message, "asking again");
+                    if times > 0 {
+                        rt::sleep(Route::PAUSE).await;
+                    }
+                    times += 1;
+                }
+                Err(failure) if resent => {
+                    return Err(Failure { outcome: Outcome::Unknown, ..failure });
+                }
+                Err(failure) => return Err(failure),
+            }
         }
     }
 

@@ -50,6 +50,7 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
     let (kind, says) = match code {
         "LOADING" => (Unavailable, format!("{at} is still loading its data; try again")),
         "MASTERDOWN" => (Unavailable, format!("{at} is a replica that has lost its primary")),
+        "UNBLOCKED" => (Unavailable, format!("{at} is a primary no more")),
         "BUSY" => (Unavailable, format!("{at} is busy with a script that does not end")),
         "CLUSTERDOWN" => (Unavailable, format!("the cluster at {at} is down")),
         "TRYAGAIN" => (Unavailable, format!("{at} is moving the key; try again")),
@@ -86,7 +87,9 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
         _ => (Protocol, format!("{at} answered with an error that fencelock does not know")),
     };
     let outcome = if kind == Protocol { Outcome::Unknown } else { Outcome::NotDone };
-    Failure { kind, outcome, message: says, cause: cut(code, text), retire: wrapped("READONLY") }
+    // Who says so is not the primary (any more).
+    let retire = wrapped("READONLY") || matches!(code, "MASTERDOWN" | "UNBLOCKED");
+    Failure { kind, outcome, message: says, cause: cut(code, text), retire }
 }
 
 /// Which right is missing.
@@ -222,7 +225,8 @@ mod tests {
             let failure = from_server(code, text, "redis://h:1/0");
             assert_eq!(failure.kind, kind, "{code} {text}");
             assert_eq!(failure.outcome, Outcome::NotDone, "{code} {text}");
-            assert_eq!(failure.retire, text.contains("read only") || text.contains("READONLY"));
+            let elsewhere = ["READONLY", "MASTERDOWN"].iter().any(|what| code == *what);
+            assert_eq!(failure.retire, elsewhere || text.contains("READONLY"));
             assert!(failure.message.contains("redis://h:1/0"), "{}", failure.message);
         }
     }

@@ -135,6 +135,11 @@ impl Question {
         self
     }
 
+    /// Whether a copy does no harm.
+    pub(crate) fn is_harmless(&self) -> bool {
+        self.again == Again::Harmless
+    }
+
     /// The command for a connection, to be [given back](Self::take_back), and whether it names its
     /// script by the text.
     pub(crate) fn on(&mut self, known: &Known, allowed: &Allowed, form: Form) -> (Cmd, bool) {

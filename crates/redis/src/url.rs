@@ -3,18 +3,27 @@
 //! Nothing in this file ever prints the password, nor a part of a URL that could be a piece of one
 //! (an unescaped `/` or `@` in a password moves its end into the path).
 
+mod hosts;
+mod sentinel;
+
 use std::{fmt, path::PathBuf, str::FromStr};
 
 use fencelock_store::{Outcome, StoreError, StoreErrorKind};
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
+pub(crate) use self::sentinel::Service;
+
 /// The address of a Redis or Valkey server, with the database and the credentials.
 ///
 /// ```text
 ///   redis://[user[:password]@]host[:6379][/db]        or ?db=N
 ///   redis+unix:///path/to/socket[?db=N&user=U&pass=P] or unix://
+///   redis+sentinel://[user[:password]@]host[:26379],host,.../SERVICE[/db][?sentinel_user=U&sentinel_pass=P]
 /// ```
+///
+/// With sentinels, user and password are those of the primary (and its replicas); the sentinels have
+/// their own, or none.
 ///
 /// Parts are percent-encoded where they contain `/ ? # @ % :`. `Display` and `Debug` leave the
 /// password out.
@@ -33,6 +42,8 @@ pub(crate) enum Place {
     Tcp(String, u16),
     /// A socket in the file system.
     Unix(PathBuf),
+    /// Wherever sentinels say.
+    Sentinels(Service),
 }
 
 /// A secret that is never printed.
@@ -72,6 +83,13 @@ impl FromStr for RedisUrl {
     /// `Config` for what is not such a URL, `Unsupported` for `rediss://`. The message never
     /// contains the password.
     fn from_str(text: &str) -> Result<Self, StoreError> {
+        // Several hosts are no URL by the book.
+        if let Some(read) = several(text) {
+            if text.contains('#') {
+                return Err(config("a redis url has no part after #; in a password write %23"));
+            }
+            return read(text);
+        }
         let url = Url::parse(text).map_err(|error| {
             config(format!(
                 "the redis url can't be read: {error}; a password with any of / ? # @ % : in it \
@@ -89,9 +107,19 @@ impl FromStr for RedisUrl {
             )),
             // A scheme is read before any credentials: it can't be a part of a password.
             other => Err(config(format!(
-                "{other}: is not a redis url; it begins with redis:// or redis+unix://"
+                "{other}: is not a redis url; it begins with redis://, redis+sentinel:// or \
+                 redis+unix://"
             ))),
         }
+    }
+}
+
+/// How a URL of several hosts is read, by its scheme.
+fn several(text: &str) -> Option<fn(&str) -> Result<RedisUrl, StoreError>> {
+    let (scheme, _) = text.split_once("://")?;
+    match scheme.to_ascii_lowercase().as_str() {
+        "redis+sentinel" => Some(sentinel::read),
+        _ => None,
     }
 }
 
@@ -108,14 +136,12 @@ fn tcp(url: &Url) -> Result<RedisUrl, StoreError> {
     };
     let query = Query::read(url, &["db"])?;
     let from_query = query.get("db").map(database).transpose()?;
-    if from_path.zip(from_query).is_some_and(|(path, query)| path != query) {
-        return Err(config("the redis url names two different databases, in its path and in ?db="));
-    }
+    let database = one_database(from_path, from_query)?;
     let user = decode(url.username(), "user")?;
     let password = url.password().map(|password| decode(password, "password")).transpose()?;
     Ok(RedisUrl {
         place: Place::Tcp(host, url.port().unwrap_or(RedisUrl::DEFAULT_PORT)),
-        database: from_path.or(from_query).unwrap_or(0),
+        database,
         user: Some(user).filter(|user| !user.is_empty()),
         password: password.map(Password::new),
     })
@@ -180,6 +206,14 @@ fn unknown_key(key: Option<&str>, valid: &[&str]) -> StoreError {
     ))
 }
 
+/// The database, which may be said in two places.
+fn one_database(from_path: Option<u32>, from_query: Option<u32>) -> Result<u32, StoreError> {
+    if from_path.zip(from_query).is_some_and(|(path, query)| path != query) {
+        return Err(config("the redis url names two different databases, in its path and in ?db="));
+    }
+    Ok(from_path.or(from_query).unwrap_or(0))
+}
+
 fn database(text: &str) -> Result<u32, StoreError> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = if plain { text.parse().ok() } else { None };
@@ -217,6 +251,7 @@ impl fmt::Display for RedisUrl {
                     write!(f, "{host}:{port}/{}", self.database)
                 }
             }
+            Place::Sentinels(service) => service.write(f, self.user.as_deref(), self.database),
             Place::Unix(path) => {
                 write!(f, "redis+unix://{}?db={}", path.display(), self.database)?;
                 if let Some(user) = &self.user {

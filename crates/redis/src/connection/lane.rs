@@ -16,6 +16,7 @@ use super::{
     Answer, Order, Target,
     ears::{Ear, Hearer},
     link::{Link, once},
+    replica::Replica,
 };
 use crate::{
     error::{self, Failure},
@@ -53,6 +54,12 @@ impl Dialling {
         let grown = Self::PAUSE_MIN.saturating_mul(1 << failures.min(16)).min(Self::PAUSE_MAX);
         let half = grown / 2;
         half + half.mul_f64(f64::from(chance) / f64::from(u32::MAX))
+    }
+
+    fn failed(&mut self) {
+        self.failures = self.failures.saturating_add(1);
+        let pause = Self::pause(self.failures, rt::chance());
+        self.not_before = rt::boottime_now().saturating_add(pause);
     }
 }
 
@@ -132,6 +139,9 @@ impl Lane {
             if let Some(greet) = greet.filter(|_| !greeted) {
                 greet.await;
             }
+            if let Some(link) = link {
+                lane.greeted(&link);
+            }
         });
         receiver
     }
@@ -140,15 +150,18 @@ impl Lane {
         let mut dialling = self.dialling();
         dialling.attempt = None;
         match link {
-            Some(link) => {
-                dialling.failures = 0;
-                *self.slot() = Some(Arc::clone(link));
-            }
-            None => {
-                dialling.failures = dialling.failures.saturating_add(1);
-                let pause = Dialling::pause(dialling.failures, rt::chance());
-                dialling.not_before = rt::boottime_now().saturating_add(pause);
-            }
+            Some(link) => *self.slot() = Some(Arc::clone(link)),
+            None => dialling.failed(),
+        }
+    }
+
+    /// A connection counts as made only when the server has said that it is the one to ask: a
+    /// replica must not be called as fast as it answers.
+    fn greeted(&self, link: &Link) {
+        let mut dialling = self.dialling();
+        match link.known_greeting() {
+            Some(greeting) if greeting.replica.is_some() => dialling.failed(),
+            _ => dialling.failures = 0,
         }
     }
 }
@@ -229,11 +242,20 @@ impl<'a> Flight<'a> {
         Ear::new(&link, channel, hearer)
     }
 
-    /// The connection of the last request leads to the wrong server.
+    /// The connection of the last request leads to the wrong server, and all others with it.
     pub(crate) fn retire(&self) {
-        if let Some(link) = &self.progress().link {
+        let link = self.progress().link.clone();
+        if let Some(link) = link {
             link.retire();
+            self.target.route.leave();
         }
+    }
+
+    /// Nothing of the request is on its way any more, unless an earlier copy may be.
+    pub(super) fn was_refused(&self, may_be_done: bool) {
+        let mut progress = self.progress();
+        progress.was_sent = may_be_done;
+        progress.link = None;
     }
 
     /// Sends one request and waits for the answer.
@@ -286,7 +308,7 @@ impl<'a> Flight<'a> {
     ) -> Result<Answer, Result<Value, redis::RedisError>> {
         match (reply, link.known_greeting()) {
             (Ok(value), Some(greeting))
-                if !matches!(value, Value::ServerError(_)) && greeting.is_new_enough() =>
+                if !matches!(value, Value::ServerError(_)) && greeting.is_usable() =>
             {
                 link.heard();
                 question.learn(link.known(), by_text, &value);
@@ -327,7 +349,12 @@ impl<'a> Flight<'a> {
 
     fn check(&self, link: &Link) -> Result<(), Failure> {
         match link.known_greeting().and_then(|greeting| greeting.refusal(self.at())) {
-            Some(refusal) => Err(refusal),
+            Some(refusal) => {
+                if refusal.retire {
+                    link.retire();
+                }
+                Err(refusal)
+            }
             None => Ok(()),
         }
     }
@@ -351,6 +378,9 @@ impl<'a> Flight<'a> {
                 link.heard();
                 question.learn(link.known(), by_text, &value);
                 let greeting = link.greeting().await;
+                if let Some(replica) = &greeting.replica {
+                    return Err(self.by_a_replica(link, replica).await);
+                }
                 // An old server may understand a request by chance; it must not hold a lock.
                 match greeting.refusal(self.at()) {
                     Some(refusal) if matches!(value, Value::ServerError(_)) => Err(refusal),
@@ -364,6 +394,18 @@ impl<'a> Flight<'a> {
                 Ok(Err(error::from_transport(&error, self.at())))
             }
         }
+    }
+
+    /// The failure of a request that a replica answered, whatever it said: what is true there was
+    /// true at the primary some time ago.
+    async fn by_a_replica(&self, link: &Arc<Link>, replica: &Replica) -> Failure {
+        // What can't be written was not done, if the server was what it is before and after.
+        let outcome = match link.is_still(replica).await {
+            true => Outcome::NotDone,
+            false => Outcome::Unknown,
+        };
+        self.retire();
+        Failure { outcome, ..replica.refusal(self.at()) }
     }
 
     /// The error of a call whose time is over.

@@ -12,18 +12,21 @@ use std::{
 };
 
 use fencelock_core::{Incarnation, Moment};
-use fencelock_store::{StoreErrorKind, rt};
+use fencelock_store::{Outcome, StoreErrorKind, rt};
 use redis::{Cmd, Value, aio::MultiplexedConnection};
 
 use super::{
     Target,
     courier::{Carrying, Couriers},
     ears::Ears,
+    replica::Replica,
     settings,
 };
 use crate::{
     error::{self, Failure},
+    reply,
     script::Known,
+    url::Place,
 };
 
 /// A connection. The task that drives it ends with the last clone of `connection`, those of the
@@ -47,6 +50,10 @@ pub(crate) struct Greeting {
     pub(crate) incarnation: Option<Incarnation>,
     /// What it is, when that is too old.
     pub(crate) too_old: Option<String>,
+    /// What it says of that, when it is a replica.
+    pub(crate) replica: Option<Replica>,
+    /// It says that it is a primary.
+    is_primary: bool,
 }
 
 /// Set when the driver of a connection drops it: at the end of the stream or of the runtime.
@@ -70,6 +77,30 @@ impl Link {
     const SILENCE: Duration = Duration::from_millis(250);
 
     pub(super) async fn dial(target: &Target) -> Result<Arc<Self>, Failure> {
+        let destination = target.route.destination(&target.url).await?;
+        let limit = target.route.dial_within(Self::DIAL_WITHIN);
+        // Where a sentinel named it: what is wrong there, another answer may set right.
+        let named = |failure: Failure| Failure {
+            retire: failure.retire || target.route.must_be_primary(),
+            ..failure
+        };
+        let link = Self::connect(target, &destination.place, limit).await.map_err(named)?;
+        if target.route.must_be_primary() {
+            let said = rt::timeout(limit, link.prove(&target.at)).await;
+            said.unwrap_or_else(|| Err(error::unreachable(&target.at, "no answer in time")))
+                .map_err(named)?;
+        }
+        match target.route.take(&destination, &link) {
+            true => Ok(link),
+            false => Err(named(error::unreachable(&target.at, "the primary is another since"))),
+        }
+    }
+
+    async fn connect(
+        target: &Target,
+        place: &Place,
+        limit: Duration,
+    ) -> Result<Arc<Self>, Failure> {
         let ended = Arc::new(AtomicBool::new(false));
         let ears = Arc::new(Ears::new());
         let witness = Ended(Arc::clone(&ended), Arc::clone(&ears));
@@ -79,11 +110,11 @@ impl Link {
             Ok(())
         };
         let config = redis::AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(Self::DIAL_WITHIN))
+            .set_connection_timeout(Some(limit))
             .set_response_timeout(None)
             .set_pipeline_buffer_size(Self::QUEUE)
             .set_push_sender(listener);
-        let client = settings::client(&target.url, &target.url.place, &target.at)?;
+        let client = settings::client(&target.url, place, &target.at)?;
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
         let connection = connection.map_err(|error| error::from_connect(&error, &target.at))?;
         Ok(Arc::new(Self {
@@ -101,13 +132,59 @@ impl Link {
     /// Asks the server who it is. The first poll puts the question into the connection, so that
     /// what is sent after it is also answered after it.
     pub(super) async fn greet(&self) {
-        let mut info = Cmd::with_capacity(2, 16);
-        info.arg("INFO").arg("server");
-        let reply = self.send(info).await.reply;
-        // A server that does not say is taken as it is.
-        let greeting = reply.ok().and_then(|value| read_greeting(&value)).unwrap_or_default();
+        if self.known_greeting().is_some() {
+            return;
+        }
+        let greeting = self.introduction().await;
         let _ = self.greeting.set(greeting);
         self.greeted.notify_waiters();
+    }
+
+    /// Who the server says it is, now. One that does not say is taken as it is.
+    async fn introduction(&self) -> Greeting {
+        let mut info = Cmd::with_capacity(3, 32);
+        info.arg("INFO").arg("server").arg("replication");
+        let mut reply = self.send(info).await.reply;
+        if let Ok(Value::ServerError(_)) = reply {
+            // Servers that are too old know one section at a time.
+            let mut info = Cmd::with_capacity(2, 16);
+            info.arg("INFO").arg("server");
+            reply = self.send(info).await.reply;
+        }
+        reply.ok().and_then(|value| read_greeting(&value)).unwrap_or_default()
+    }
+
+    /// Whether a replica is what it was: then nothing was written to it in between.
+    pub(super) async fn is_still(&self, replica: &Replica) -> bool {
+        // What was refused before anything else needs no look, but is too rare to tell it apart.
+        replica.wrote_nothing() && self.introduction().await.replica.as_ref() == Some(replica)
+    }
+
+    /// Makes the server say that it is a primary, before anything is asked of it.
+    async fn prove(&self, at: &str) -> Result<(), Failure> {
+        self.greet().await;
+        let greeting = self.greeting().await;
+        if let Some(refusal) = greeting.refusal(at) {
+            return Err(refusal);
+        }
+        if greeting.is_primary {
+            return Ok(());
+        }
+        // Rights without INFO.
+        let mut role = Cmd::with_capacity(1, 8);
+        role.arg("ROLE");
+        match self.send(role).await.reply {
+            Ok(Value::ServerError(refused)) => {
+                let text = refused.details().unwrap_or_default();
+                Err(error::from_server(refused.code(), text, at))
+            }
+            Ok(value) => match reply::list(&value).ok().and_then(<[Value]>::first) {
+                Some(role) if reply::bytes(role) == Ok(b"master") => Ok(()),
+                _ => Err(error::unreachable(at, "what the sentinels named is not a primary")),
+            },
+            Err(error) => Err(error::from_transport(&error, at)),
+        }
+        .map_err(|failure| Failure { outcome: Outcome::NotDone, ..failure })
     }
 
     /// What the server said of itself. It was asked first, so this waits for a task, not for the
@@ -220,7 +297,12 @@ fn read_greeting(value: &Value) -> Option<Greeting> {
         (None, Some(version)) => old("redis", version, Greeting::LEAST_REDIS),
         (None, None) => None,
     };
-    Some(Greeting { incarnation: field("run_id").map(Incarnation::new), too_old })
+    Some(Greeting {
+        incarnation: field("run_id").map(Incarnation::new),
+        too_old,
+        replica: Replica::read(field),
+        is_primary: field("role") == Some("master"),
+    })
 }
 
 impl Greeting {
@@ -229,12 +311,15 @@ impl Greeting {
     const LEAST_VALKEY: u32 = 8;
 
     /// Whether the server can be used.
-    pub(super) fn is_new_enough(&self) -> bool {
-        self.too_old.is_none()
+    pub(super) fn is_usable(&self) -> bool {
+        self.too_old.is_none() && self.replica.is_none()
     }
 
-    /// The error that a server too old is answered with.
+    /// The error for whoever asks a server that can't be used.
     pub(super) fn refusal(&self, at: &str) -> Option<Failure> {
+        if let Some(replica) = &self.replica {
+            return Some(replica.refusal(at));
+        }
         let version = self.too_old.as_ref()?;
         let message = format!("{at} is {version}; fencelock needs redis 7.0 or valkey 8, or newer");
         Some(Failure { kind: StoreErrorKind::Config, message, ..error::unreachable(at, "") })
@@ -262,6 +347,15 @@ mod tests {
         assert_eq!(old.too_old.as_deref(), Some("valkey 7.2.8"));
         assert!(old.refusal("redis://h:1/0").is_some_and(|f| f.message.contains("valkey 7.2.8")));
         assert_eq!(greeting("nothing").too_old, None);
+        let primary = greeting("role:master\nmaster_replid:a\n");
+        assert!(primary.is_primary && primary.is_usable());
+        let replica = greeting(
+            "role:slave\nmaster_host:10.0.0.1\nmaster_port:7\nslave_read_only:1\nmaster_replid:a\n",
+        );
+        assert!(!replica.is_primary && !replica.is_usable());
+        let refusal = replica.refusal("redis://h:1/0").expect("a refusal");
+        assert!(refusal.message.contains("a replica of 10.0.0.1:7"), "{}", refusal.message);
+        assert!(refusal.retire && replica.replica.is_some_and(|replica| replica.wrote_nothing()));
         assert_eq!(read_greeting(&Value::Int(1)), None);
     }
 }

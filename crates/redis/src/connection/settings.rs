@@ -14,6 +14,8 @@ pub(super) fn client(url: &RedisUrl, place: &Place, at: &str) -> Result<redis::C
     let address = match place {
         Place::Tcp(host, port) => redis::ConnectionAddr::Tcp(host.clone(), *port),
         Place::Unix(path) => redis::ConnectionAddr::Unix(path.clone()),
+        // Whoever dials has asked them before.
+        Place::Sentinels(_) => return Err(error::unreachable(at, "no sentinel was asked")),
     };
     let mut settings = redis::RedisConnectionInfo::default()
         .set_db(i64::from(url.database))
