@@ -23,5 +23,5 @@ pub use fake::{FakeServer, Reply};
 pub use monitor::{Monitor, Seen};
 pub use process::{Process, eventually, process_exists};
 pub use proxy::Proxy;
-pub use redis::{Persistence, RedisServer, RedisServerBuilder};
+pub use redis::{Persistence, RedisServer, RedisServerBuilder, Replicated};
 pub use witness::Witness;

@@ -32,6 +32,7 @@ pub struct RedisServerBuilder {
     pub(super) password: Option<String>,
     lines: Vec<String>,
     pub(super) port: Option<u16>,
+    pub(super) is_sentinel: bool,
 }
 
 impl RedisServerBuilder {
@@ -62,6 +63,12 @@ impl RedisServerBuilder {
     /// The password of the default user.
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
+        self
+    }
+
+    /// Runs as a sentinel; what it watches is said by `config("sentinel", ..)`.
+    pub(super) fn sentinel(mut self) -> Self {
+        self.is_sentinel = true;
         self
     }
 
