@@ -139,6 +139,11 @@ impl Connections {
         Ok(())
     }
 
+    /// Gives up all connections, since they lead to the wrong server; the next call makes another.
+    pub(crate) fn leave(&self) {
+        self.target.route.leave();
+    }
+
     /// Gives up all connections; those of calls that still run end with them.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);

@@ -121,10 +121,14 @@ impl<'a> Call<'a> {
         let decoded =
             Fields::new(&answer.value).and_then(|fields| self.decode(fields, &mut refused));
         let (answers, at) = decoded.map_err(|odd| wire.odd(odd))?;
+        let refused = refused.map(|text| wire.refused_inside(&text));
         match refused {
-            // Where the server could say nothing at all, it was not asked to any effect.
-            Some(text) if answers.iter().all(|answer| *answer == Renewed::Unknown) => {
-                Err(StoreError::from(wire.refused_inside(&text)))
+            // Where the server could say nothing at all, it was not asked to any effect; and what it
+            // read of the other leases says nothing when it is not the primary.
+            Some(failure)
+                if failure.retire || answers.iter().all(|answer| *answer == Renewed::Unknown) =>
+            {
+                Err(StoreError::from(failure))
             }
             _ => Ok(Reply::new(answers).at(at).of(answer.greeting.incarnation)),
         }

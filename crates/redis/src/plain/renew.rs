@@ -42,9 +42,12 @@ async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec
         let decode = |(request, value): (&RenewRequest, _)| decode(request, value, &mut refused);
         part.iter().zip(replies).map(decode).collect::<Result<Vec<_>, Odd>>()
     })?;
-    match refused {
-        Some(text) if reply.answer.iter().all(|answer| *answer == Renewed::Unknown) => {
-            Err(StoreError::from(wire.refused_inside(&text)))
+    match refused.map(|text| wire.refused_inside(&text)) {
+        // What was read of the other leases says nothing when this is not the primary.
+        Some(failure)
+            if failure.retire || reply.answer.iter().all(|answer| *answer == Renewed::Unknown) =>
+        {
+            Err(StoreError::from(failure))
         }
         _ => Ok(reply),
     }
