@@ -24,6 +24,9 @@ pub enum ErrorKind {
     Unavailable,
     /// The store has no room for a new record.
     Full,
+    /// The lock was granted, but the replicas (or the disk) that were to acknowledge it did not; it
+    /// was given back.
+    NotAcknowledged,
     /// Too many wait for the lock already.
     QueueFull,
     /// The store refused who we are or what we may do.
@@ -95,6 +98,7 @@ impl Error {
             (StoreErrorKind::Unavailable, Outcome::NotDone) => ErrorKind::Unavailable,
             (StoreErrorKind::Unavailable, Outcome::Unknown) => ErrorKind::Unknown,
             (StoreErrorKind::Full, _) => ErrorKind::Full,
+            (StoreErrorKind::NotAcknowledged, _) => ErrorKind::NotAcknowledged,
             (StoreErrorKind::Denied, _) => ErrorKind::Denied,
             (StoreErrorKind::Unsupported, _) => ErrorKind::Unsupported,
             (StoreErrorKind::Config, _) => ErrorKind::Config,
@@ -145,6 +149,7 @@ impl Error {
             ErrorKind::WaitExpired
             | ErrorKind::Unavailable
             | ErrorKind::Full
+            | ErrorKind::NotAcknowledged
             | ErrorKind::QueueFull
             | ErrorKind::TooLate
             | ErrorKind::Unknown => RetryAdvice::Later,

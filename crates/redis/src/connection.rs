@@ -81,6 +81,8 @@ pub(crate) struct Answer {
     pub(crate) resent: bool,
     /// The script was sent by its text.
     pub(crate) by_text: bool,
+    /// The number of the connection that it came over.
+    pub(crate) connection: u64,
 }
 
 /// All connections of one store.

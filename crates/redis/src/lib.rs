@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod acknowledge;
 mod connection;
 mod error;
 mod keys;
@@ -25,6 +26,7 @@ mod url;
 mod wire;
 
 pub use self::{
+    acknowledge::Acknowledge,
     store::{Dialect, RedisStore, RedisStoreBuilder},
     url::RedisUrl,
 };

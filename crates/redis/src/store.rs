@@ -1,6 +1,6 @@
 //! The store itself: the verbs, each handed to the dialect.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use fencelock_core::{
     AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
@@ -14,6 +14,7 @@ use fencelock_store::{
 };
 
 use crate::{
+    acknowledge::{Acknowledge, Acknowledgement, Asking, Confirmed},
     connection::Connections,
     keys::{self, KeyMapping},
     native, plain,
@@ -72,6 +73,7 @@ impl fmt::Display for Dialect {
 pub struct RedisStore {
     wire: Arc<Wire>,
     dialect: Dialect,
+    acknowledgement: Option<Arc<Acknowledgement>>,
 }
 
 /// The settings of a [`RedisStore`].
@@ -93,6 +95,23 @@ impl RedisStoreBuilder {
     /// The wire format; native unless said otherwise.
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.dialect = dialect;
+        self
+    }
+
+    /// What has to have a grant before it counts, in place of what the URL says: an acquire that is
+    /// not acknowledged in time is given back and fails as `NotAcknowledged`, a renewal leaves the
+    /// lease its old end, and who is handed a lease starts only when its own question was
+    /// acknowledged. It costs a connection for each runtime, and two round trips and the way to the
+    /// replicas for each grant.
+    pub fn acknowledge(mut self, level: Acknowledge) -> Self {
+        self.url.acknowledge.level = level;
+        self
+    }
+
+    /// How long an acknowledgement may take, in place of what the URL says; 100 ms by default, and
+    /// never more than three quarters of what is left of the call.
+    pub fn acknowledge_within(mut self, limit: Duration) -> Self {
+        self.url.acknowledge.within = Some(limit);
         self
     }
 
@@ -122,14 +141,36 @@ impl RedisStoreBuilder {
             }
         };
         let connections = Connections::new(&self.url)?;
-        Ok(RedisStore { wire: Arc::new(Wire::new(connections, keys)), dialect: self.dialect })
+        let acknowledgement = acknowledgement(&self.url)?.map(Arc::new);
+        let wire = Arc::new(Wire::new(connections, keys));
+        Ok(RedisStore { wire, dialect: self.dialect, acknowledgement })
     }
+}
+
+fn acknowledgement(url: &RedisUrl) -> Result<Option<Acknowledgement>, StoreError> {
+    let wanted = url.acknowledge;
+    let within = wanted.within.unwrap_or(Acknowledgement::WITHIN);
+    if within < Acknowledgement::WITHIN_MIN {
+        let message = "nothing is acknowledged within less than a millisecond";
+        return Err(StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message));
+    }
+    if matches!(wanted.level, Acknowledge::None | Acknowledge::Replicas(0)) {
+        return Ok(None);
+    }
+    let connections = Connections::new(url)?;
+    Ok(Some(Acknowledgement::new(wanted.level, within, connections)))
 }
 
 impl RedisStore {
     /// Begins the settings of a store.
     pub fn builder(url: RedisUrl) -> RedisStoreBuilder {
         RedisStoreBuilder { url, dialect: Dialect::default(), prefix: None }
+    }
+
+    /// The same store without acknowledgements, and how they are got; nothing where there are none.
+    fn acknowledged(&self) -> Option<(Self, Arc<Acknowledgement>)> {
+        let by = self.acknowledgement.clone()?;
+        Some((Self { acknowledgement: None, ..self.clone() }, by))
     }
 
     /// The wire format.
@@ -157,6 +198,19 @@ macro_rules! spoken {
         match $self.dialect {
             Dialect::Native => Box::pin(native::$verb(&$self.wire, $request, $by)),
             Dialect::Plain => Box::pin(plain::$verb(&$self.wire, $request, $by)),
+        }
+    };
+}
+
+/// The same for a verb whose answer may have to be acknowledged.
+macro_rules! granted {
+    ($self:ident, $verb:ident($request:expr, $by:expr)) => {
+        match $self.acknowledged() {
+            None => spoken!($self, $verb($request, $by)),
+            Some((store, by)) => Box::pin(async move {
+                let confirmed = Confirmed { store: &store, wire: &store.wire, by: &by };
+                confirmed.$verb($request, $by).await
+            }),
         }
     };
 }
@@ -193,7 +247,7 @@ impl Store for RedisStore {
         request: &'a AcquireRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Acquired>> {
-        spoken!(self, acquire(request, by))
+        granted!(self, acquire(request, by))
     }
 
     fn renew<'a>(
@@ -201,7 +255,7 @@ impl Store for RedisStore {
         batch: &'a [RenewRequest],
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Vec<Renewed>>> {
-        spoken!(self, renew(batch, by))
+        granted!(self, renew(batch, by))
     }
 
     fn shorten<'a>(
@@ -225,7 +279,7 @@ impl Store for RedisStore {
         request: &'a ExchangeRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Exchanged>> {
-        spoken!(self, exchange_token(request, by))
+        granted!(self, exchange_token(request, by))
     }
 
     fn raise_fence<'a>(
@@ -233,7 +287,7 @@ impl Store for RedisStore {
         request: &'a RaiseFenceRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Raised>> {
-        spoken!(self, raise_fence(request, by))
+        granted!(self, raise_fence(request, by))
     }
 
     fn heal<'a>(
@@ -241,7 +295,7 @@ impl Store for RedisStore {
         request: &'a HealRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Healed>> {
-        spoken!(self, heal(request, by))
+        granted!(self, heal(request, by))
     }
 
     fn inspect<'a>(
@@ -281,11 +335,18 @@ impl Store for RedisStore {
         sink: Arc<dyn WakeupSink>,
         by: Moment,
     ) -> BoxFuture<'_, Result<Subscription, StoreError>> {
+        let sink = match self.acknowledgement {
+            Some(_) => Arc::new(Asking(sink)),
+            None => sink,
+        };
         spoken!(self, listen(sink, by))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         self.wire.connections.close();
+        if let Some(acknowledgement) = &self.acknowledgement {
+            acknowledgement.close();
+        }
         Box::pin(async {})
     }
 }

@@ -3,6 +3,7 @@
 //! Nothing in this file ever prints the password, nor a part of a URL that could be a piece of one
 //! (an unescaped `/` or `@` in a password moves its end into the path).
 
+mod acknowledge;
 mod hosts;
 mod sentinel;
 
@@ -12,7 +13,7 @@ use fencelock_store::{Outcome, StoreError, StoreErrorKind};
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
-pub(crate) use self::sentinel::Service;
+pub(crate) use self::{acknowledge::Wanted, sentinel::Service};
 
 /// The address of a Redis or Valkey server, with the database and the credentials.
 ///
@@ -25,6 +26,9 @@ pub(crate) use self::sentinel::Service;
 /// With sentinels, user and password are those of the primary (and its replicas); the sentinels have
 /// their own, or none.
 ///
+/// Behind the question mark each of them may ask for [acknowledged](crate::Acknowledge) grants:
+/// `replicas=N`, `fsync=yes`, `acknowledge_within=100ms`.
+///
 /// Parts are percent-encoded where they contain `/ ? # @ % :`. `Display` and `Debug` leave the
 /// password out.
 #[derive(Clone, PartialEq, Eq)]
@@ -33,6 +37,7 @@ pub struct RedisUrl {
     pub(crate) database: u32,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<Password>,
+    pub(crate) acknowledge: Wanted,
 }
 
 /// Where the server listens.
@@ -144,6 +149,7 @@ fn tcp(url: &Url) -> Result<RedisUrl, StoreError> {
         database,
         user: Some(user).filter(|user| !user.is_empty()),
         password: password.map(Password::new),
+        acknowledge: acknowledge::read(&query)?,
     })
 }
 
@@ -160,6 +166,7 @@ fn unix(url: &Url) -> Result<RedisUrl, StoreError> {
         database: query.get("db").map(database).transpose()?.unwrap_or(0),
         user: query.get("user").filter(|user| !user.is_empty()).map(str::to_owned),
         password: query.get("pass").map(Password::new),
+        acknowledge: acknowledge::read(&query)?,
     })
 }
 
@@ -167,7 +174,9 @@ fn unix(url: &Url) -> Result<RedisUrl, StoreError> {
 struct Query(Vec<(String, String)>);
 
 impl Query {
+    /// `valid` is what this kind of URL has beside what all have.
     fn read(url: &Url, valid: &[&str]) -> Result<Self, StoreError> {
+        let valid = &[valid, &acknowledge::SETTINGS].concat();
         let mut pairs: Vec<(String, String)> = Vec::new();
         for pair in url.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));

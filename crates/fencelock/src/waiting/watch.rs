@@ -84,9 +84,11 @@ impl<'a> Watch<'a> {
         if self.is_hopeless(error) { self.give_up() } else { self.end }
     }
 
-    /// A full store does not make room by itself: waiting for ever would only hide it.
+    /// A full store does not make room by itself, and replicas that are gone rarely come back by
+    /// themselves: waiting for ever would only hide it.
     fn is_hopeless(&self, error: &Error) -> bool {
-        !self.context.was_reached() || error.kind() == ErrorKind::Full
+        let is_stuck = matches!(error.kind(), ErrorKind::Full | ErrorKind::NotAcknowledged);
+        !self.context.was_reached() || is_stuck
     }
 
     /// The error of a wait that is over.

@@ -312,7 +312,8 @@ impl<'a> Flight<'a> {
             {
                 link.heard();
                 question.learn(link.known(), by_text, &value);
-                Ok(Answer { value, greeting: greeting.clone(), resent: false, by_text })
+                let (greeting, connection) = (greeting.clone(), link.number());
+                Ok(Answer { value, greeting, resent: false, by_text, connection })
             }
             (reply, _) => Err(reply),
         }
@@ -385,7 +386,10 @@ impl<'a> Flight<'a> {
                 match greeting.refusal(self.at()) {
                     Some(refusal) if matches!(value, Value::ServerError(_)) => Err(refusal),
                     Some(refusal) => Err(Failure { outcome: Outcome::Unknown, ..refusal }),
-                    None => Ok(Ok(Answer { value, greeting, resent: false, by_text })),
+                    None => {
+                        let connection = link.number();
+                        Ok(Ok(Answer { value, greeting, resent: false, by_text, connection }))
+                    }
                 }
             }
             Err(error) => {

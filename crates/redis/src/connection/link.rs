@@ -33,6 +33,7 @@ use crate::{
 /// couriers among them.
 #[derive(Debug)]
 pub(super) struct Link {
+    number: u64,
     connection: MultiplexedConnection,
     couriers: Couriers,
     ended: Arc<AtomicBool>,
@@ -117,7 +118,9 @@ impl Link {
         let client = settings::client(&target.url, place, &target.at)?;
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
         let connection = connection.map_err(|error| error::from_connect(&error, &target.at))?;
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Ok(Arc::new(Self {
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             connection,
             couriers: Couriers::default(),
             ended,
@@ -215,6 +218,11 @@ impl Link {
     /// Sends a request. The first poll puts it into the connection.
     pub(super) fn send(&self, request: Cmd) -> Carrying<'_> {
         self.couriers.carry(&self.connection, request)
+    }
+
+    /// What tells it from all others of this process.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     /// The scripts that the server knows.

@@ -122,11 +122,13 @@ impl<'a> Call<'a> {
             Fields::new(&answer.value).and_then(|fields| self.decode(fields, &mut refused));
         let (answers, at) = decoded.map_err(|odd| wire.odd(odd))?;
         let refused = refused.map(|text| wire.refused_inside(&text));
+        let extended = |answer: &Renewed| matches!(answer, Renewed::Extended { .. });
         match refused {
             // Where the server could say nothing at all, it was not asked to any effect; and what it
             // read of the other leases says nothing when it is not the primary.
             Some(failure)
-                if failure.retire || answers.iter().all(|answer| *answer == Renewed::Unknown) =>
+                if answers.iter().all(|answer| *answer == Renewed::Unknown)
+                    || (failure.retire && !answers.iter().any(extended)) =>
             {
                 Err(StoreError::from(failure))
             }

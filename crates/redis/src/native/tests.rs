@@ -18,7 +18,7 @@ fn wire() -> Wire {
 }
 
 fn answer(value: Value) -> Answer {
-    Answer { value, greeting: Greeting::default(), resent: false, by_text: false }
+    Answer { value, greeting: Greeting::default(), resent: false, by_text: false, connection: 0 }
 }
 
 fn request() -> AcquireRequest {
@@ -121,13 +121,20 @@ fn renewed(batch: &[RenewRequest], said: &str) -> StoreResult<Vec<Renewed>> {
 #[test]
 fn a_renewal_that_the_server_could_not_do_is_unknown() {
     let batch = renewals(3, 0);
-    let said = "000300010025eREADONLY You can't write00030002na";
+    let said = "000300010025eNOREPLICAS Too few of us00030002na";
     let answers = renewed(&batch, said).expect("it is well formed").answer;
     assert_eq!(answers[0], Renewed::Unknown);
     assert_eq!(answers[1], Renewed::extended(Duration::from_secs(1)));
     assert_eq!(answers[2], Renewed::NotHeld(fencelock_core::NotHeld::Absent));
     let error = renewed(&batch[..1], &format!("0001{}", &said[4..37])).expect_err("all of it");
     assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+}
+
+#[test]
+fn what_a_replica_read_of_other_leases_says_nothing() {
+    let said = "000200010025eREADONLY You can't write00020002na";
+    let error = renewed(&renewals(2, 0), said).expect_err("it is a replica");
+    assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::Unavailable, Outcome::NotDone));
 }
 
 #[test]

@@ -42,10 +42,12 @@ async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec
         let decode = |(request, value): (&RenewRequest, _)| decode(request, value, &mut refused);
         part.iter().zip(replies).map(decode).collect::<Result<Vec<_>, Odd>>()
     })?;
+    let extended = |answer: &Renewed| matches!(answer, Renewed::Extended { .. });
     match refused.map(|text| wire.refused_inside(&text)) {
         // What was read of the other leases says nothing when this is not the primary.
         Some(failure)
-            if failure.retire || reply.answer.iter().all(|answer| *answer == Renewed::Unknown) =>
+            if reply.answer.iter().all(|answer| *answer == Renewed::Unknown)
+                || (failure.retire && !reply.answer.iter().any(extended)) =>
         {
             Err(StoreError::from(failure))
         }

@@ -45,6 +45,7 @@ pub(super) fn read(text: &str) -> Result<RedisUrl, StoreError> {
         database: chosen,
         user: Some(user).filter(|user| !user.is_empty()),
         password: password.map(Password::new),
+        acknowledge: super::acknowledge::read(&query)?,
     })
 }
 
