@@ -349,8 +349,9 @@ pub(crate) struct NameArgs {
 pub(crate) struct StoreArgs {
     /// Where the locks are [default: a file of yours, see `fencelock --help`]
     ///
-    /// redis://HOST:PORT/DB, redis+unix:///SOCKET or sqlite:/PATH. Other users of this machine can
-    /// see a password that stands here: use FENCELOCK_STORE or --store-password-file.
+    /// redis://HOST:PORT/DB, redis+sentinel://HOST,HOST/SERVICE/DB, redis+unix:///SOCKET or
+    /// sqlite:/PATH. Other users of this machine can see a password that stands here: use
+    /// FENCELOCK_STORE or --store-password-file.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
     /// Read the store's password from the first line of this file

@@ -159,7 +159,7 @@ fn unknown(text: &str, known: &[&str]) -> String {
 
 /// From here on a suggestion helps more than it confuses.
 const LIKE: f64 = 0.6;
-const SCHEMES: &[&str] = &["redis", "redis+unix", "unix", "sqlite", "memory"];
+const SCHEMES: &[&str] = &["redis", "redis+sentinel", "redis+unix", "unix", "sqlite", "memory"];
 const STORES: &str = "write `redis://HOST:PORT`, `redis+unix:///PATH` or `sqlite:/PATH`";
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 
 mod chaos;
 mod counting;
+mod failover;
 mod faults;
 mod leftovers;
 mod outages;

@@ -41,6 +41,11 @@ impl Place {
         Self { home: tempfile::tempdir().unwrap(), store: server.url() }
     }
 
+    /// Any store.
+    pub(crate) fn at(url: &str) -> Self {
+        Self { home: tempfile::tempdir().unwrap(), store: url.to_owned() }
+    }
+
     /// Another embedded store in the same place: locks of the one do not exclude the other.
     pub(crate) fn other_store(&self, name: &str) -> String {
         embedded_store(self.home.path(), name)
