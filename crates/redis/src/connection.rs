@@ -17,6 +17,7 @@
 //! connection has ended: that request goes out on a fresh one and nobody hears of it.
 
 mod courier;
+mod dialling;
 mod ears;
 mod lane;
 mod link;

@@ -119,8 +119,11 @@ impl FromStr for RedisUrl {
     }
 }
 
+/// Reads a whole URL.
+type Reader = fn(&str) -> Result<RedisUrl, StoreError>;
+
 /// How a URL of several hosts is read, by its scheme.
-fn several(text: &str) -> Option<fn(&str) -> Result<RedisUrl, StoreError>> {
+fn several(text: &str) -> Option<Reader> {
     let (scheme, _) = text.split_once("://")?;
     match scheme.to_ascii_lowercase().as_str() {
         "redis+sentinel" => Some(sentinel::read),

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use fencelock_testkit::{Process, Replicated, Witness, eventually};
+use fencelock_testkit::{Process, RedisServer, Replicated, Witness, eventually};
 
 use crate::support::{LIMIT, Place, alone, check_tokens, finish, group, is_soak, wait_for_stderr};
 
@@ -124,17 +124,14 @@ fn await_entry(witness: &Witness) {
 /// The primary goes, by a kill or by standing still, is replaced, and comes back.
 fn change_primary(service: &Replicated, number: usize) {
     let old = service.primary();
-    let is_killed = number % 2 == 0;
-    if is_killed {
-        old.kill()
-    } else {
-        old.stop_signal()
+    match number.is_multiple_of(2) {
+        true => old.kill(),
+        false => old.stop_signal(),
     }
     service.await_failover_from(old.port());
-    if is_killed {
-        old.restart()
-    } else {
-        old.cont()
+    match number.is_multiple_of(2) {
+        true => old.restart(),
+        false => old.cont(),
     }
     service.settle();
 }

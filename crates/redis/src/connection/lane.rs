@@ -1,11 +1,8 @@
 //! The connection of one runtime: the queue before it, the task that makes it, and one call on it.
 
-use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use fencelock_core::Moment;
@@ -14,6 +11,7 @@ use redis::{Cmd, Value};
 
 use super::{
     Answer, Order, Target,
+    dialling::{Dialled, Dialling},
     ears::{Ear, Hearer},
     link::{Link, once},
     replica::Replica,
@@ -31,36 +29,6 @@ pub(super) struct Lane {
     queue: rt::sync::Mutex<()>,
     waiting: AtomicUsize,
     dialling: Mutex<Dialling>,
-}
-
-type Dialled = Result<Arc<Link>, Failure>;
-
-/// The attempt that runs, and the attempts that failed.
-#[derive(Debug, Default)]
-struct Dialling {
-    attempt: Option<rt::sync::watch::Receiver<Option<Dialled>>>,
-    failures: u32,
-    not_before: Moment,
-}
-
-impl Dialling {
-    const PAUSE_MIN: Duration = Duration::from_millis(5);
-    /// So that the first success comes within half a second of a server's return.
-    const PAUSE_MAX: Duration = Duration::from_millis(400);
-
-    /// The pause after so many failures in a row, with jitter: many clients that lost one server
-    /// shall not come back in one wave.
-    fn pause(failures: u32, chance: u32) -> Duration {
-        let grown = Self::PAUSE_MIN.saturating_mul(1 << failures.min(16)).min(Self::PAUSE_MAX);
-        let half = grown / 2;
-        half + half.mul_f64(f64::from(chance) / f64::from(u32::MAX))
-    }
-
-    fn failed(&mut self) {
-        self.failures = self.failures.saturating_add(1);
-        let pause = Self::pause(self.failures, rt::chance());
-        self.not_before = rt::boottime_now().saturating_add(pause);
-    }
 }
 
 impl Lane {
@@ -423,20 +391,5 @@ impl<'a> Flight<'a> {
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_pause_grows_with_jitter_and_stays_below_half_a_second() {
-        assert!(Dialling::pause(1, u32::MAX) <= Duration::from_millis(10));
-        for failures in 0..40 {
-            let (least, most) = (Dialling::pause(failures, 0), Dialling::pause(failures, u32::MAX));
-            assert!(least < most && most <= Dialling::PAUSE_MAX, "{failures}: {least:?} {most:?}");
-        }
-        assert_eq!(Dialling::pause(40, u32::MAX), Dialling::PAUSE_MAX);
     }
 }

@@ -105,14 +105,14 @@ impl Route {
         leads.links.retain(|link| link.strong_count() > 0);
         leads.links.push(Arc::downgrade(link));
         drop(leads);
-        give_up(left);
+        give_up(&left);
         true
     }
 
     /// The server is not the one to ask: gives up all connections to it.
     pub(super) fn leave(&self) {
         let left = std::mem::take(&mut self.leads().links);
-        give_up(left);
+        give_up(&left);
     }
 
     /// Whether a question that failed is sent again in the same call, after so many times: where it
@@ -135,6 +135,6 @@ impl Route {
 }
 
 /// Outside of the lock: whoever listens on a connection is told, and may ask at once.
-fn give_up(links: Vec<Weak<Link>>) {
+fn give_up(links: &[Weak<Link>]) {
     links.iter().filter_map(Weak::upgrade).for_each(|link| link.retire());
 }
