@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use fencelock_testkit::{Process, RedisServer, Replicated, Witness, eventually};
+use fencelock_testkit::{Process, Replicated, Witness, eventually};
 
 use crate::support::{LIMIT, Place, alone, check_tokens, finish, group, is_soak, wait_for_stderr};
 
