@@ -225,7 +225,7 @@ mod tests {
             let failure = from_server(code, text, "redis://h:1/0");
             assert_eq!(failure.kind, kind, "{code} {text}");
             assert_eq!(failure.outcome, Outcome::NotDone, "{code} {text}");
-            let elsewhere = ["READONLY", "MASTERDOWN"].iter().any(|what| code == *what);
+            let elsewhere = ["READONLY", "MASTERDOWN"].contains(&code);
             assert_eq!(failure.retire, elsewhere || text.contains("READONLY"));
             assert!(failure.message.contains("redis://h:1/0"), "{}", failure.message);
         }
