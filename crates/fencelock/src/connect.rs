@@ -56,7 +56,7 @@ pub struct ClientBuilder {
     url: String,
     password: Option<String>,
     dialect: Option<String>,
-    settings: Settings,
+    pub(crate) settings: Settings,
 }
 
 impl ClientBuilder {
@@ -104,11 +104,7 @@ impl ClientBuilder {
     /// # Errors
     /// `Config` for a url or a setting that can't work.
     pub fn build(self) -> Result<Client, Error> {
-        let limit = self.settings.request_timeout;
-        if limit < Duration::from_millis(1) || limit > Ttl::MAX.as_duration() {
-            let what = format!("a request timeout is between 1ms and 24h, not {limit:?}");
-            return Err(Error::config(what));
-        }
+        self.check()?;
         let address = Address::parse(&self.url)?;
         let store = self.open(&address)?;
         // Two clients of one server are one store; two of `memory:` are not.
@@ -119,9 +115,28 @@ impl ClientBuilder {
         Ok(Client::assemble(store, self.settings, identity.as_deref()))
     }
 
+    /// Checks what does not depend on the store.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let limit = self.settings.request_timeout;
+        if limit < Duration::from_millis(1) || limit > Ttl::MAX.as_duration() {
+            let what = format!("a request timeout is between 1ms and 24h, not {limit:?}");
+            return Err(Error::config(what));
+        }
+        Ok(())
+    }
+
+    /// One of several stores: a password in its url is its own.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn open_node(&self, address: &Address<'_>) -> Result<Arc<dyn Store>, Error> {
+        match address {
+            Address::Redis(url) => self.redis(url, Password::OfUrl),
+            _ => self.open(address),
+        }
+    }
+
     fn open(&self, address: &Address<'_>) -> Result<Arc<dyn Store>, Error> {
         match address {
-            Address::Redis(url) => self.redis(url),
+            Address::Redis(url) => self.redis(url, Password::OfBuilder),
             Address::Sqlite(path) => {
                 self.refuse_redis_settings("sqlite")?;
                 sqlite(path)
@@ -146,12 +161,12 @@ impl ClientBuilder {
     }
 
     #[cfg(not(feature = "redis"))]
-    fn redis(&self, _: &str) -> Result<Arc<dyn Store>, Error> {
+    fn redis(&self, _: &str, _: Password) -> Result<Arc<dyn Store>, Error> {
         Err(Error::config("this build has no redis stores: its feature `redis` is off"))
     }
 
     #[cfg(feature = "redis")]
-    fn redis(&self, url: &str) -> Result<Arc<dyn Store>, Error> {
+    fn redis(&self, url: &str, own: Password) -> Result<Arc<dyn Store>, Error> {
         use fencelock_redis::{Dialect, RedisStore};
 
         let dialect = match self.dialect.as_deref() {
@@ -163,12 +178,22 @@ impl ClientBuilder {
                 return Err(Error::config(what));
             }
         };
-        let mut builder = RedisStore::builder(url.parse().map_err(Error::from_store)?);
-        if let Some(password) = &self.password {
+        let url: fencelock_redis::RedisUrl = url.parse().map_err(Error::from_store)?;
+        let kept = own != Password::OfBuilder && url.has_password();
+        let mut builder = RedisStore::builder(url);
+        if let Some(password) = self.password.as_ref().filter(|_| !kept) {
             builder = builder.password(password);
         }
         opened(builder.dialect(dialect).build())
     }
+}
+
+/// Which password counts where there are two.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Password {
+    OfBuilder,
+    #[cfg(feature = "quorum")]
+    OfUrl,
 }
 
 #[cfg(feature = "sqlite")]

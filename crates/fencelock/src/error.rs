@@ -22,6 +22,8 @@ pub enum ErrorKind {
     AlreadyHeld,
     /// The store can't be reached or can't serve now.
     Unavailable,
+    /// Too few nodes of a quorum answered; the message says what each of them said.
+    NoQuorum,
     /// The store has no room for a new record.
     Full,
     /// Too many wait for the lock already.
@@ -94,6 +96,8 @@ impl Error {
         let kind = match (error.kind(), error.outcome()) {
             (StoreErrorKind::Unavailable, Outcome::NotDone) => ErrorKind::Unavailable,
             (StoreErrorKind::Unavailable, Outcome::Unknown) => ErrorKind::Unknown,
+            (StoreErrorKind::NoQuorum, Outcome::NotDone) => ErrorKind::NoQuorum,
+            (StoreErrorKind::NoQuorum, Outcome::Unknown) => ErrorKind::Unknown,
             (StoreErrorKind::Full, _) => ErrorKind::Full,
             (StoreErrorKind::Denied, _) => ErrorKind::Denied,
             (StoreErrorKind::Unsupported, _) => ErrorKind::Unsupported,
@@ -144,6 +148,7 @@ impl Error {
         match self.0.kind {
             ErrorKind::WaitExpired
             | ErrorKind::Unavailable
+            | ErrorKind::NoQuorum
             | ErrorKind::Full
             | ErrorKind::QueueFull
             | ErrorKind::TooLate
@@ -199,6 +204,12 @@ impl Error {
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         self.kind() == ErrorKind::Unavailable
+    }
+
+    /// Too few nodes of a quorum answered.
+    #[must_use]
+    pub fn is_no_quorum(&self) -> bool {
+        self.kind() == ErrorKind::NoQuorum
     }
 
     /// Nobody knows whether the request was carried out.

@@ -64,6 +64,8 @@ mod plan;
 mod policy;
 mod process;
 mod queued;
+#[cfg(feature = "quorum")]
+mod quorum;
 mod release;
 mod revoke;
 mod run;
@@ -81,6 +83,8 @@ pub use fencelock_core::{
 pub use fencelock_store::{Capabilities, Clock, ManualClock, MemoryStore, Store};
 
 pub(crate) use self::mutex::Order;
+#[cfg(feature = "quorum")]
+pub use self::quorum::{ConnectQuorum, QuorumBuilder, connect_quorum};
 pub use self::{
     client::Client,
     connect::{ClientBuilder, Connect, connect},
