@@ -218,6 +218,33 @@ pub(crate) async fn revoke(
     request: &RevokeRequest,
     by: Moment,
 ) -> StoreResult<Revoked> {
-    let _ = (request, quorum.begin(by)?);
-    Err(StoreError::unsupported("a quorum has no way to ask for a lease back"))
+    quorum.begin(by)?;
+    if !quorum.can.revoke {
+        return Err(StoreError::unsupported(
+            "not all nodes of the quorum can ask for a lease back",
+        ));
+    }
+    let late = Arc::new(Ignored);
+    let mut round =
+        quorum.ask(request.clone(), by, late, |store, request, by| store.revoke(request, by));
+    let requested = |heard: &[_]| count(heard, |said| matches!(said, Revoked::Requested(_)));
+    round.until(|heard| requested(heard) >= quorum.needed || failed(heard) > quorum.spare()).await;
+    let heard = round.heard();
+    if answered(heard) < quorum.needed {
+        return Err(no_quorum(quorum, heard, outcome(heard), |_| "answered"));
+    }
+    let unattended = count(heard, |said| matches!(said, Revoked::Unattended(_)));
+    let seen = answers(heard).map(|(_, answer)| match answer {
+        Revoked::Requested(holder) | Revoked::Unattended(holder) => {
+            Inspection::Held(holder.clone())
+        }
+        Revoked::Foreign(kind) => Inspection::Foreign(kind.clone()),
+        _ => Inspection::Free { fencing_token: None },
+    });
+    Ok(Reply::new(match merge_said(quorum, seen) {
+        Inspection::Held(holder) if unattended > requested(heard) => Revoked::Unattended(holder),
+        Inspection::Held(holder) => Revoked::Requested(holder),
+        Inspection::Foreign(kind) => Revoked::Foreign(kind),
+        Inspection::Free { .. } | _ => Revoked::WasFree,
+    }))
 }

@@ -170,6 +170,7 @@ fn capabilities(stores: &[Arc<dyn Store>]) -> Capabilities {
     can.fencing = each().all(|can| can.fencing);
     can.metadata = each().all(|can| can.metadata);
     can.remembers_tokens = each().all(|can| can.remembers_tokens);
+    can.revoke = each().all(|can| can.revoke);
     can.store_time = false;
     can.max_names = each().map(|can| can.max_names).min().unwrap_or(1);
     can

@@ -201,7 +201,7 @@ impl Store for RedisStore {
         match self.dialect {
             Dialect::Native => {
                 let mut can = Capabilities::full(self.dialect.name());
-                (can.queue, can.wakeups) = (true, true);
+                (can.queue, can.revoke, can.wakeups) = (true, true, true);
                 can
             }
             Dialect::Plain => Capabilities::bare(self.dialect.name()),
