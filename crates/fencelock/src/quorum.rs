@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use fencelock_core::Drift;
+use fencelock_core::{Drift, Jitter, RetryStrategy};
 use fencelock_quorum::{QuorumStore, QuorumStoreBuilder};
 use fencelock_store::Store;
 
@@ -85,9 +85,12 @@ pub struct QuorumBuilder {
 
 impl QuorumBuilder {
     fn new(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let mut each = ClientBuilder::new("");
+        each.settings.retry = RetryStrategy::exponential(FIRST_PAUSE, LONGEST_PAUSE);
+        each.settings.retry = each.settings.retry.jitter(Jitter::Full);
         Self {
             urls: urls.into_iter().map(|url| url.as_ref().to_owned()).collect(),
-            each: ClientBuilder::new(""),
+            each,
             quorum: None,
             node_timeout: QuorumStoreBuilder::NODE_TIMEOUT,
             max_ttl: QuorumStoreBuilder::MAX_TTL,
@@ -177,6 +180,12 @@ impl QuorumBuilder {
         Ok(Client::assemble(Arc::new(store), self.each.settings, identity.as_deref()))
     }
 }
+
+/// Contenders that split the votes try again after pauses of any length up to this, so that one of
+/// them is alone: several round trips in a data centre, and twice as long each time,
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+/// up to several round trips across an ocean.
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
 impl fmt::Debug for QuorumBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -80,10 +80,11 @@ impl QuorumStoreBuilder {
             )));
         }
         for (index, node) in self.nodes.iter().enumerate() {
+            let address = node.to_string();
+            // Stores in memory look the same and are not, also inside another one.
+            let is_memory = address.trim_end_matches(')').ends_with("memory:");
             let same = |other: &Arc<dyn Store>| {
-                // Stores in memory look the same and are not.
-                let address = node.to_string();
-                Arc::ptr_eq(other, node) || (address != "memory:" && other.to_string() == address)
+                Arc::ptr_eq(other, node) || (!is_memory && other.to_string() == address)
             };
             if self.nodes[..index].iter().any(same) {
                 return Err(config(format!(

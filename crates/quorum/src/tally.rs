@@ -34,15 +34,17 @@ pub(crate) fn majority(mut spans: Vec<Duration>, needed: usize) -> Duration {
 }
 
 /// The value that most agree on; of several such, the first.
-pub(crate) fn most_common<T: PartialEq>(values: impl Iterator<Item = T> + Clone) -> Option<T> {
-    let mut best: Option<(usize, T)> = None;
-    for value in values.clone() {
-        let count = values.clone().filter(|other| *other == value).count();
-        if best.as_ref().is_none_or(|(most, _)| count > *most) {
-            best = Some((count, value));
+pub(crate) fn most_common<T: PartialEq>(values: impl Iterator<Item = T>) -> Option<T> {
+    // A handful: as many as there are nodes.
+    let mut counts: Vec<(usize, T)> = Vec::new();
+    for value in values {
+        match counts.iter_mut().find(|(_, known)| *known == value) {
+            Some((count, _)) => *count += 1,
+            None => counts.push((1, value)),
         }
     }
-    best.map(|(_, value)| value)
+    let most = counts.iter().map(|(count, _)| *count).max()?;
+    counts.into_iter().find(|(count, _)| *count == most).map(|(_, value)| value)
 }
 
 /// Too few nodes answered: what each of them said.
