@@ -16,6 +16,7 @@
 //! RESP3 is spoken because only there the client library says, before the next request, that a
 //! connection has ended: that request goes out on a fresh one and nobody hears of it.
 
+mod admission;
 mod courier;
 mod ears;
 mod lane;
@@ -45,8 +46,9 @@ pub(crate) use self::{
 };
 use crate::{
     error::{self, Failure},
+    guard::Guard,
     notice,
-    script::{Allowed, Form, Question},
+    script::{Admission, Allowed, Form, Question},
     url::RedisUrl,
 };
 
@@ -95,6 +97,8 @@ pub(crate) struct Target {
     /// What is known of its scripts.
     allowed: Allowed,
     shortcut: Arc<Shortcut>,
+    /// Who may be granted something, where that is limited.
+    guard: Option<Guard>,
 }
 
 impl Connections {
@@ -104,7 +108,7 @@ impl Connections {
     /// The most runtimes with a connection of their own; one more takes the place of the oldest.
     const LANES_MAX: usize = 256;
 
-    pub(crate) fn new(url: &RedisUrl) -> Result<Self, StoreError> {
+    pub(crate) fn new(url: &RedisUrl, guard: Option<Guard>) -> Result<Self, StoreError> {
         let at = url.to_string();
         // What is wrong with the settings is said before the first call.
         let _usable = settings::client(url, &url.place, &at)?;
@@ -115,6 +119,7 @@ impl Connections {
                 at,
                 allowed: Allowed::default(),
                 shortcut: Arc::default(),
+                guard,
             }),
             closed: AtomicBool::new(false),
         })
@@ -128,6 +133,11 @@ impl Connections {
     /// What is known of its commands for plain strings.
     pub(crate) fn shortcut(&self) -> &Shortcut {
         &self.target.shortcut
+    }
+
+    /// Who may be granted something, where that is limited.
+    pub(crate) fn guard(&self) -> Option<&Guard> {
+        self.target.guard.as_ref()
     }
 
     /// Refuses calls after the end.
@@ -213,7 +223,10 @@ impl Connections {
         clock: &Clock,
         by: Moment,
     ) -> Result<Answer, StoreError> {
-        let mut question = Question::command(command, Again::Harmless, Order::Any);
+        // A server that does not count yet may hand over what it should not: such messages are no
+        // grants, so nobody listens to it.
+        let mut question =
+            Question::command(command, Again::Harmless, Order::Any).admission(Admission::Counted);
         match Box::pin(clock.until(by, question.ask(flight, None))).await {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(failure)) => {

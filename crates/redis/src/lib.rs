@@ -14,6 +14,7 @@
 
 mod connection;
 mod error;
+mod guard;
 mod keys;
 mod native;
 mod notice;
@@ -28,6 +29,7 @@ mod url;
 mod wire;
 
 pub use self::{
+    native::Initialised,
     store::{Dialect, RedisStore, RedisStoreBuilder},
     url::RedisUrl,
 };

@@ -11,6 +11,7 @@ use std::{
     sync::atomic::{AtomicU8, AtomicU64, Ordering},
 };
 
+use fencelock_core::Incarnation;
 use fencelock_store::{Outcome, StoreErrorKind};
 use redis::{Arg, Cmd, Value};
 
@@ -102,6 +103,17 @@ pub(crate) enum Form {
     Hash,
 }
 
+/// What the restart guard, where there is one, has to say of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// Nothing: it grants nothing.
+    Any,
+    /// It goes only to a server that counts.
+    Counted,
+    /// It goes to any; its script must know which life of the server the client sees.
+    Told,
+}
+
 /// One call of a script, or one command, complete.
 pub(crate) struct Question {
     /// The command; a script is named by its hash.
@@ -109,12 +121,16 @@ pub(crate) struct Question {
     script: Option<&'static Script>,
     pub(crate) again: Again,
     pub(crate) order: Order,
+    pub(crate) admission: Admission,
+    /// The life of the server that it goes to, as its last argument: another one on each
+    /// connection.
+    told: Option<Incarnation>,
 }
 
 impl Question {
     /// A command that is not a script.
     pub(crate) fn command(request: Cmd, again: Again, order: Order) -> Self {
-        Self { request, script: None, again, order }
+        Self { request, script: None, again, order, admission: Admission::Any, told: None }
     }
 
     /// A call of a script, still without keys and arguments. `sizes` are the number and the bytes
@@ -123,7 +139,14 @@ impl Question {
         const HEAD_BYTES: usize = 64;
         let mut request = Cmd::with_capacity(sizes.0 + 3, sizes.1 + HEAD_BYTES);
         request.arg("EVALSHA").arg(&script.hash[..]).arg(keys);
-        Self { request, script: Some(script), again: Again::Harmless, order: Order::Any }
+        Self {
+            request,
+            script: Some(script),
+            again: Again::Harmless,
+            order: Order::Any,
+            admission: Admission::Any,
+            told: None,
+        }
     }
 
     pub(crate) fn arg(&mut self, bytes: &[u8]) -> &mut Self {
@@ -141,6 +164,20 @@ impl Question {
         self
     }
 
+    pub(crate) fn admission(mut self, admission: Admission) -> Self {
+        self.admission = admission;
+        self
+    }
+
+    pub(crate) fn is_script(&self) -> bool {
+        self.script.is_some()
+    }
+
+    /// Says which life of the server it is sent to.
+    pub(crate) fn tell(&mut self, run_id: Incarnation) {
+        self.told = Some(run_id);
+    }
+
     /// The command for a connection, to be [given back](Self::take_back), and whether it names its
     /// script by the text.
     pub(crate) fn on(&mut self, known: &Known, allowed: &Allowed, form: Form) -> (Cmd, bool) {
@@ -153,15 +190,21 @@ impl Question {
                 _ => !known.has(script),
             },
         };
-        match self.script {
+        let (mut request, by_text) = match self.script {
             Some(script) if by_text(script) => (self.by_text(script), true),
-            _ => (mem::take(&mut self.request), false),
+            // The other connection may lead to another life of the server.
+            _ if self.told.is_some() => (self.request.clone(), false),
+            _ => return (mem::take(&mut self.request), false),
+        };
+        if let Some(run_id) = &self.told {
+            request.arg(run_id.as_str());
         }
+        (request, by_text)
     }
 
     /// Takes a command back, so that it can go out again.
     pub(crate) fn take_back(&mut self, request: Cmd, by_text: bool) {
-        if !by_text {
+        if !by_text && self.told.is_none() {
             self.request = request;
         }
     }

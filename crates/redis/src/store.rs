@@ -6,7 +6,7 @@ use fencelock_core::{
     AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
     Healed, InspectRequest, Inspection, ListRequest, Moment, Page, RaiseFenceRequest, Raised,
     ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, ShortenRequest,
-    Shortened,
+    Shortened, Ttl,
 };
 use fencelock_store::{
     BoxFuture, Capabilities, Clock, Outcome, Store, StoreError, StoreErrorKind, StoreResult,
@@ -15,8 +15,10 @@ use fencelock_store::{
 
 use crate::{
     connection::Connections,
+    guard::{self, Guard},
     keys::{self, KeyMapping},
-    native, plain,
+    native::{self, Initialised},
+    plain,
     tls::{Identity, Tls},
     url::{Password, RedisUrl},
     wire::Wire,
@@ -84,6 +86,8 @@ pub struct RedisStoreBuilder {
     prefix: Option<String>,
     /// What is said besides the URL.
     tls: Tls,
+    guard: Option<(guard::Form, Ttl)>,
+    durable: bool,
 }
 
 impl RedisStoreBuilder {
@@ -131,11 +135,40 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// Guards against a server that forgot leases when it restarted: no new grant is taken from one
+    /// that has been running for less than `max_ttl` and a second, unless its marker says that this
+    /// life of it counts ([`RedisStore::initialise`], `fencelock init`). It is looked at once on each
+    /// connection. Renewals, releases, heals and looks go on; messages are not listened to.
+    ///
+    /// No ttl may be longer than `max_ttl`: the same for all clients of the server. What is lost
+    /// without a restart (`FLUSHALL`, another server at the same address) only the
+    /// [strict](Self::strict_restart_guard) form notices. Off unless asked for.
+    pub fn restart_guard(mut self, max_ttl: Ttl) -> Self {
+        self.guard = Some((guard::Form::Uptime, max_ttl));
+        self
+    }
+
+    /// The same, where the scripts that grant look at the marker themselves, each time. Without the
+    /// marker of this life of the server there is no new grant and no hand-over for `max_ttl` and a
+    /// second from the first request on, for anybody who uses this form.
+    pub fn strict_restart_guard(mut self, max_ttl: Ttl) -> Self {
+        self.guard = Some((guard::Form::Scripts, max_ttl));
+        self
+    }
+
+    /// Says that the server forgets nothing that it answered, at no restart (`appendfsync always`,
+    /// on a disk that keeps what it was given): a restart guard then only limits the ttl.
+    pub fn durable(mut self) -> Self {
+        self.durable = true;
+        self
+    }
+
     /// Builds the store. Nothing is sent.
     ///
     /// # Errors
     /// `Config` for a prefix that can't be one, or any prefix in the plain dialect, whose keys are
-    /// the names themselves; for certificates without TLS, and files of them that can't be used.
+    /// the names themselves; for a restart guard in the plain dialect, which has no marker; for
+    /// certificates without TLS, and files of them that can't be used.
     pub fn build(mut self) -> Result<RedisStore, StoreError> {
         let config = |message| StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message);
         let keys = match (self.dialect, self.prefix) {
@@ -156,7 +189,15 @@ impl RedisStoreBuilder {
             };
             tls.add(self.tls);
         }
-        let connections = Connections::new(&self.url)?;
+        if self.guard.is_some() && self.dialect == Dialect::Plain {
+            return Err(config("the plain dialect has no restart guard: it has no marker"));
+        }
+        let guard = self.guard.map(|(form, max_ttl)| Guard {
+            form: if self.durable { guard::Form::Durable } else { form },
+            max_ttl,
+            marker: keys.own(guard::MARKER),
+        });
+        let connections = Connections::new(&self.url, guard)?;
         Ok(RedisStore { wire: Arc::new(Wire::new(connections, keys)), dialect: self.dialect })
     }
 }
@@ -164,7 +205,37 @@ impl RedisStoreBuilder {
 impl RedisStore {
     /// Begins the settings of a store.
     pub fn builder(url: RedisUrl) -> RedisStoreBuilder {
-        RedisStoreBuilder { url, dialect: Dialect::default(), prefix: None, tls: Tls::default() }
+        RedisStoreBuilder {
+            url,
+            dialect: Dialect::default(),
+            prefix: None,
+            tls: Tls::default(),
+            guard: None,
+            durable: false,
+        }
+    }
+
+    /// Writes the marker of the restart guard, so that this life of the server counts at once, for
+    /// leases of at most `max_ttl`. `force` is for a server that was in use before it restarted:
+    /// leases of then that it forgot may still run.
+    ///
+    /// # Errors
+    /// Those of every call; `Unsupported` in the plain dialect, which has no marker.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have written the marker.
+    pub async fn initialise(
+        &self,
+        max_ttl: Ttl,
+        force: bool,
+        by: Moment,
+    ) -> StoreResult<Initialised> {
+        match self.dialect {
+            Dialect::Native => native::seed(&self.wire, max_ttl, force, by).await,
+            Dialect::Plain => Err(StoreError::unsupported(
+                "the plain dialect has no restart guard, so there is nothing to initialise",
+            )),
+        }
     }
 
     /// The wire format.

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     error::{self, Failure},
+    guard::Guard,
     script::{Allowed, Form, Question},
     tls,
 };
@@ -219,6 +220,11 @@ impl<'a> Flight<'a> {
         &self.target.at
     }
 
+    /// Who may be granted something, where that is limited.
+    pub(super) fn guard(&self) -> Option<&'a Guard> {
+        self.target.guard.as_ref()
+    }
+
     /// What is known of the server's scripts.
     pub(crate) fn allowed(&self) -> &Allowed {
         &self.target.allowed
@@ -269,6 +275,9 @@ impl<'a> Flight<'a> {
         }
         let Some(link) = self.usable(question.order) else { return Ok(None) };
         self.check(&link)?;
+        if !self.is_admitted(&link, question) {
+            return Ok(None);
+        }
         self.depart(&link);
         let (request, by_text) = question.on(link.known(), self.allowed(), form);
         Ok(Some(Departed { link, request, by_text }))
@@ -306,6 +315,7 @@ impl<'a> Flight<'a> {
             None => self.lane.connect(self.target).await?,
         };
         self.check(&link)?;
+        self.admit(&link, question).await?;
         self.depart(&link);
         let (request, by_text) = question.on(link.known(), self.allowed(), form);
         let mut carrying = link.send(request);
@@ -331,6 +341,13 @@ impl<'a> Flight<'a> {
             Some(refusal) => Err(refusal),
             None => Ok(()),
         }
+    }
+
+    /// Waits for something on a connection for which nothing was sent yet.
+    pub(super) fn leans_on(&self, link: &Arc<Link>) {
+        let mut progress = self.progress();
+        progress.sent_when_suspect = link.is_suspect();
+        progress.link = Some(Arc::clone(link));
     }
 
     fn depart(&self, link: &Arc<Link>) {

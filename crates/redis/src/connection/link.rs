@@ -41,6 +41,8 @@ pub(super) struct Link {
     greeted: rt::sync::Notify,
     known: Known,
     shortcut: Arc<Shortcut>,
+    /// The restart guard found that its server counts; it does for the life of the connection.
+    counts: AtomicBool,
 }
 
 /// What the server said of itself when the connection was made.
@@ -49,6 +51,10 @@ pub(crate) struct Greeting {
     pub(crate) incarnation: Option<Incarnation>,
     /// What it is, when that is too old.
     pub(crate) too_old: Option<String>,
+    /// How long it had been running then, cut to seconds by the server.
+    pub(crate) uptime: Option<Duration>,
+    /// When it was heard.
+    pub(crate) heard: Moment,
 }
 
 /// Set when the driver of a connection drops it: at the end of the stream or of the runtime.
@@ -103,6 +109,7 @@ impl Link {
             greeted: rt::sync::Notify::new(),
             known: Known::default(),
             shortcut: Arc::clone(&target.shortcut),
+            counts: AtomicBool::new(false),
         }))
     }
 
@@ -116,7 +123,8 @@ impl Link {
             self.shortcut.learn(info);
         }
         // A server that does not say is taken as it is.
-        let greeting = reply.ok().and_then(|value| read_greeting(&value)).unwrap_or_default();
+        let greeting = reply.ok().and_then(|value| Greeting::read(&value)).unwrap_or_default();
+        let greeting = Greeting { heard: rt::boottime_now(), ..greeting };
         let _ = self.greeting.set(greeting);
         self.greeted.notify_waiters();
     }
@@ -144,6 +152,15 @@ impl Link {
 
     pub(super) fn known_greeting(&self) -> Option<&Greeting> {
         self.greeting.get()
+    }
+
+    /// Whether the restart guard has let requests pass here.
+    pub(super) fn counts(&self) -> bool {
+        self.counts.load(Ordering::Acquire)
+    }
+
+    pub(super) fn count(&self) {
+        self.counts.store(true, Ordering::Release);
     }
 
     /// Sends a request. The first poll puts it into the connection.
@@ -211,33 +228,41 @@ pub(super) async fn once<F: Future + Unpin>(future: &mut F) -> Option<F::Output>
     .await
 }
 
-/// Reads the lines of INFO.
-fn read_greeting(value: &Value) -> Option<Greeting> {
-    let text = match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?,
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => text,
-        _ => return None,
-    };
-    let field = |name: &str| {
-        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-    };
-    let major = |version: &str| version.split('.').next().and_then(|part| part.parse::<u32>().ok());
-    let old = |name: &str, version: &str, least: u32| {
-        let too_old = major(version).is_some_and(|major| major < least);
-        too_old.then(|| format!("{name} {version}"))
-    };
-    let too_old = match (field("valkey_version"), field("redis_version")) {
-        (Some(version), _) => old("valkey", version, Greeting::LEAST_VALKEY),
-        (None, Some(version)) => old("redis", version, Greeting::LEAST_REDIS),
-        (None, None) => None,
-    };
-    Some(Greeting { incarnation: field("run_id").map(Incarnation::new), too_old })
-}
-
 impl Greeting {
     /// `SET NX GET` and `PEXPIRE GT` exist together since this one.
     const LEAST_REDIS: u32 = 7;
     const LEAST_VALKEY: u32 = 8;
+
+    /// Reads the lines of INFO.
+    pub(crate) fn read(value: &Value) -> Option<Self> {
+        let text = match value {
+            Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?,
+            Value::SimpleString(text) | Value::VerbatimString { text, .. } => text,
+            _ => return None,
+        };
+        let field = |name: &str| {
+            text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+        };
+        let major =
+            |version: &str| version.split('.').next().and_then(|part| part.parse::<u32>().ok());
+        let old = |name: &str, version: &str, least: u32| {
+            let too_old = major(version).is_some_and(|major| major < least);
+            too_old.then(|| format!("{name} {version}"))
+        };
+        let too_old = match (field("valkey_version"), field("redis_version")) {
+            (Some(version), _) => old("valkey", version, Self::LEAST_VALKEY),
+            (None, Some(version)) => old("redis", version, Self::LEAST_REDIS),
+            (None, None) => None,
+        };
+        // One that can't be a span of time is that of a clock that was set back: nothing is known.
+        let uptime = field("uptime_in_seconds").map(|text| text.parse().unwrap_or_default());
+        Some(Self {
+            incarnation: field("run_id").map(Incarnation::new),
+            too_old,
+            uptime: uptime.map(Duration::from_secs),
+            heard: Moment::START,
+        })
+    }
 
     /// Whether the server can be used.
     pub(super) fn is_new_enough(&self) -> bool {
@@ -257,7 +282,7 @@ mod tests {
     use super::*;
 
     fn greeting(text: &str) -> Greeting {
-        read_greeting(&Value::BulkString(text.as_bytes().to_vec())).expect("a greeting")
+        Greeting::read(&Value::BulkString(text.as_bytes().to_vec())).expect("a greeting")
     }
 
     #[test]
@@ -272,7 +297,11 @@ mod tests {
         let old = greeting(&format!("{valkey}7.2.8\r\n"));
         assert_eq!(old.too_old.as_deref(), Some("valkey 7.2.8"));
         assert!(old.refusal("redis://h:1/0").is_some_and(|f| f.message.contains("valkey 7.2.8")));
+        assert_eq!(new.uptime, None);
+        let uptime = |text| greeting(text).uptime.map(|uptime| uptime.as_secs());
+        assert_eq!(uptime("uptime_in_seconds:12\r\n"), Some(12));
+        assert_eq!(uptime("uptime_in_seconds:-3\r\n"), Some(0));
         assert_eq!(greeting("nothing").too_old, None);
-        assert_eq!(read_greeting(&Value::Int(1)), None);
+        assert_eq!(Greeting::read(&Value::Int(1)), None);
     }
 }

@@ -30,7 +30,18 @@ pub(crate) async fn renew(
     batch: &[RenewRequest],
     by: Moment,
 ) -> StoreResult<Vec<Renewed>> {
-    wire.in_steps(batch, by, |part| step(wire, part, by)).await
+    let Some(asked) = wire.bearable(batch)? else {
+        return wire.in_steps(batch, by, |part| step(wire, part, by)).await;
+    };
+    let reply = wire.in_steps(&asked, by, |part| step(wire, part, by)).await?;
+    Ok(reply.map(|answers| {
+        let mut answers = asked.iter().zip(answers).peekable();
+        let answer = |request: &RenewRequest| {
+            let own = answers.next_if(|(asked, _)| asked.token == request.token);
+            own.map_or(Renewed::Unknown, |(_, answer)| answer)
+        };
+        batch.iter().map(answer).collect()
+    }))
 }
 
 async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec<Renewed>> {

@@ -14,7 +14,7 @@ use crate::{
 
 fn wire() -> Wire {
     let url = "redis://127.0.0.1:1/".parse().expect("a url");
-    Wire::new(Connections::new(&url).expect("nothing is sent"), KeyMapping::Verbatim)
+    Wire::new(Connections::new(&url, None).expect("nothing is sent"), KeyMapping::Verbatim)
 }
 
 fn answer(value: Value) -> Answer {
