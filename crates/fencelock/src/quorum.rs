@@ -11,7 +11,7 @@ use fencelock_core::{Drift, Jitter, RetryStrategy};
 use fencelock_quorum::{QuorumStore, QuorumStoreBuilder};
 use fencelock_store::Store;
 
-use crate::{Client, ClientBuilder, Error, url::Address};
+use crate::{Client, ClientBuilder, Error, RestartGuard, url::Address};
 
 /// A client of a quorum: of as many independent stores as there are urls, with default settings.
 ///
@@ -81,6 +81,7 @@ pub struct QuorumBuilder {
     node_timeout: Duration,
     max_ttl: Duration,
     quarantine: Option<Duration>,
+    guard: Option<RestartGuard>,
 }
 
 impl QuorumBuilder {
@@ -95,6 +96,7 @@ impl QuorumBuilder {
             node_timeout: QuorumStoreBuilder::NODE_TIMEOUT,
             max_ttl: QuorumStoreBuilder::MAX_TTL,
             quarantine: None,
+            guard: None,
         }
     }
 
@@ -120,6 +122,13 @@ impl QuorumBuilder {
     /// is restarted (on Redis: `appendfsync always`).
     pub fn quarantine(self, quarantine: Duration) -> Self {
         Self { quarantine: Some(quarantine), ..self }
+    }
+
+    /// What keeps a Redis server that restarted from voting for what it may have forgotten, also for
+    /// clients that did not see the restart: by its uptime and for `max_ttl`, unless said otherwise;
+    /// nothing where the quarantine is zero, and in the plain dialect, which has none.
+    pub fn restart_guard(self, guard: RestartGuard) -> Self {
+        Self { guard: Some(guard), ..self }
     }
 
     /// The password, for each url that has none. It is never shown.
@@ -152,6 +161,15 @@ impl QuorumBuilder {
         Self { each: self.each.label(label), ..self }
     }
 
+    fn guard(&self) -> RestartGuard {
+        let usual = match self.quarantine {
+            Some(Duration::ZERO) => RestartGuard::Off,
+            _ if self.each.is_plain() => RestartGuard::Off,
+            _ => RestartGuard::Uptime(self.max_ttl),
+        };
+        self.guard.unwrap_or(usual)
+    }
+
     /// Checks everything and makes the client. Nothing is sent.
     ///
     /// # Errors
@@ -159,12 +177,16 @@ impl QuorumBuilder {
     /// is no majority, stores of different kinds.
     pub fn build(self) -> Result<Client, Error> {
         self.each.check()?;
+        let guarded = self.each.clone().restart_guard(self.guard());
         let mut stores: Vec<Arc<dyn Store>> = Vec::with_capacity(self.urls.len());
         let mut same = true;
         for url in &self.urls {
             let address = Address::parse(url)?;
             same &= address != Address::Memory;
-            stores.push(self.each.open_node(&address)?);
+            stores.push(match address {
+                Address::Redis(_) => guarded.open_node(&address)?,
+                _ => self.each.open_node(&address)?,
+            });
         }
         let mut builder =
             QuorumStore::builder(stores).node_timeout(self.node_timeout).max_ttl(self.max_ttl);
@@ -195,6 +217,7 @@ impl fmt::Debug for QuorumBuilder {
             .field("quorum", &self.quorum)
             .field("node_timeout", &self.node_timeout)
             .field("max_ttl", &self.max_ttl)
+            .field("guard", &self.guard())
             .field("each", &self.each)
             .finish_non_exhaustive()
     }

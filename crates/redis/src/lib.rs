@@ -29,7 +29,7 @@ mod url;
 mod wire;
 
 pub use self::{
-    native::Initialised,
+    native::{IfUsed, Initialised},
     store::{Dialect, RedisStore, RedisStoreBuilder},
     url::RedisUrl,
 };

@@ -17,7 +17,7 @@ use crate::{
     connection::Connections,
     guard::{self, Guard},
     keys::{self, KeyMapping},
-    native::{self, Initialised},
+    native::{self, IfUsed, Initialised},
     plain,
     tls::{Identity, Tls},
     url::{Password, RedisUrl},
@@ -216,8 +216,8 @@ impl RedisStore {
     }
 
     /// Writes the marker of the restart guard, so that this life of the server counts at once, for
-    /// leases of at most `max_ttl`. `force` is for a server that was in use before it restarted:
-    /// leases of then that it forgot may still run.
+    /// leases of at most `max_ttl`. A server that was in use before it restarted may have forgotten
+    /// leases that still run: `if_used` says what is done then.
     ///
     /// # Errors
     /// Those of every call; `Unsupported` in the plain dialect, which has no marker.
@@ -227,11 +227,11 @@ impl RedisStore {
     pub async fn initialise(
         &self,
         max_ttl: Ttl,
-        force: bool,
+        if_used: IfUsed,
         by: Moment,
     ) -> StoreResult<Initialised> {
         match self.dialect {
-            Dialect::Native => native::seed(&self.wire, max_ttl, force, by).await,
+            Dialect::Native => native::seed(&self.wire, max_ttl, if_used, by).await,
             Dialect::Plain => Err(StoreError::unsupported(
                 "the plain dialect has no restart guard, so there is nothing to initialise",
             )),

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use fencelock_redis::{Dialect, RedisStore};
+use fencelock_redis::{Dialect, IfUsed, RedisStore};
 use fencelock_store::{
     conformance::{Harness, Timing, differential},
     core::{LockName, StoreNow, StoreTime, Ttl},
@@ -51,7 +51,8 @@ impl Harness for Server {
         let store = self.store();
         if self.is_strict {
             let by = support::soon(&store);
-            let _ = store.initialise(Ttl::MAX, false, by).await.expect("the store answers");
+            let _ =
+                store.initialise(Ttl::MAX, IfUsed::Refuse, by).await.expect("the store answers");
         }
         store
     }

@@ -8,7 +8,7 @@ use fencelock_core::{
     Acquired, ExchangeRequest, ForceReleaseRequest, Forced, HealRequest, Healed, Inspection,
     NotHeld, Released, RenewRequest, Renewed, Ttl,
 };
-use fencelock_redis::{Dialect, Initialised, RedisStore, RedisStoreBuilder};
+use fencelock_redis::{Dialect, IfUsed, Initialised, RedisStore, RedisStoreBuilder};
 use fencelock_store::{Outcome, Store, StoreError, StoreErrorKind, rt};
 use fencelock_testkit::{Persistence, Proxy, RedisServer, eventually};
 use support::{
@@ -35,8 +35,8 @@ fn strict(url: &str) -> RedisStore {
     builder(url).strict_restart_guard(max_ttl()).build().expect("the settings are valid")
 }
 
-async fn initialise(store: &RedisStore, force: bool) -> Initialised {
-    let reply = store.initialise(max_ttl(), force, soon(store)).await;
+async fn initialise(store: &RedisStore, if_used: IfUsed) -> Initialised {
+    let reply = store.initialise(max_ttl(), if_used, soon(store)).await;
     reply.expect("the store answers").answer
 }
 
@@ -118,7 +118,7 @@ async fn a_young_server_counts_again_on_the_connection_that_found_it_young() {
 async fn a_restart_without_persistence_gives_nothing_until_the_old_leases_are_over() {
     let server = RedisServer::builder().clock().start();
     let store = guarded(&server.url());
-    assert_eq!(initialise(&store, false).await, Initialised::Written { max_ttl: MAX_TTL });
+    assert_eq!(initialise(&store, IfUsed::Refuse).await, Initialised::Written { max_ttl: MAX_TTL });
     let holder = token();
     let _ = take(&store, "k", holder).await;
     server.kill();
@@ -138,10 +138,10 @@ async fn a_marker_counts_for_the_life_that_it_names_and_is_seen_at_once() {
     let server = RedisServer::builder().persistence(Persistence::Aof).clock().start();
     let store = guarded(&server.url());
     assert!(acquire(&store, "k", token()).await.is_err(), "no marker yet");
-    assert_eq!(initialise(&store, false).await, Initialised::Written { max_ttl: MAX_TTL });
+    assert_eq!(initialise(&store, IfUsed::Refuse).await, Initialised::Written { max_ttl: MAX_TTL });
     let holder = token();
     let _ = take(&store, "k", holder).await;
-    assert_eq!(initialise(&store, false).await, Initialised::Already { max_ttl: MAX_TTL });
+    assert_eq!(initialise(&store, IfUsed::Refuse).await, Initialised::Already { max_ttl: MAX_TTL });
 
     server.restart();
     // The log kept marker and lease, and says so of another life.
@@ -149,17 +149,17 @@ async fn a_marker_counts_for_the_life_that_it_names_and_is_seen_at_once() {
     assert_young(&acquire(&store, "free", token()).await.expect_err("young"), &server.addr());
     let renewed = renew(&store, "k", holder).await.expect("the store answers");
     assert!(matches!(renewed, Renewed::Extended { .. }), "{renewed:?}");
-    let refused = initialise(&store, false).await;
+    let refused = initialise(&store, IfUsed::Refuse).await;
     let Initialised::Restarted { counts_in } = refused else { panic!("{refused:?}") };
     assert!(counts_in > MAX_TTL - Duration::from_secs(20), "{counts_in:?}");
     assert!(acquire(&store, "free", token()).await.is_err(), "nothing was written");
-    assert_eq!(initialise(&store, true).await, Initialised::Written { max_ttl: MAX_TTL });
+    assert_eq!(initialise(&store, IfUsed::Accept).await, Initialised::Written { max_ttl: MAX_TTL });
     let _ = take(&store, "free", token()).await;
 
     server.restart();
     pass(&server, MAX_TTL + Duration::from_secs(1)).await;
     let counts = Initialised::Restarted { counts_in: Duration::ZERO };
-    assert_eq!(initialise(&store, false).await, counts);
+    assert_eq!(initialise(&store, IfUsed::Refuse).await, counts);
 }
 
 #[tokio::test]
@@ -169,7 +169,7 @@ async fn a_marker_that_counts_only_later_does_not_count_for_the_other_form_eithe
     assert_young(&error, &server.addr());
     let store = guarded(&server.url());
     assert_young(&acquire(&store, "k", token()).await.expect_err("rests"), &server.addr());
-    assert_eq!(initialise(&store, false).await, Initialised::Written { max_ttl: MAX_TTL });
+    assert_eq!(initialise(&store, IfUsed::Refuse).await, Initialised::Written { max_ttl: MAX_TTL });
     let _ = take(&store, "k", token()).await;
     let _ = take(&strict(&server.url()), "l", token()).await;
 }
@@ -191,7 +191,7 @@ async fn a_durable_server_counts_at_once_and_still_limits_the_ttl() {
 async fn one_renewal_that_asks_for_too_much_does_not_cost_the_others_theirs() {
     let server = RedisServer::start();
     let store = guarded(&server.url());
-    let _ = initialise(&store, false).await;
+    let _ = initialise(&store, IfUsed::Refuse).await;
     let (first, second) = (token(), token());
     let _ = take(&store, "a", first).await;
     let _ = take(&store, "b", second).await;
@@ -226,7 +226,7 @@ async fn a_copy_that_is_refused_leaves_the_first_one_unknown() {
         let server = RedisServer::start();
         let proxy = Proxy::before(&server);
         let store = form(&proxy.url());
-        let _ = initialise(&store, false).await;
+        let _ = initialise(&store, IfUsed::Refuse).await;
         let _ = take(&store, "warm", token()).await;
         proxy.hold_replies();
         let asks = tokio::spawn(async move { acquire(&store, "k", token()).await });
@@ -245,7 +245,7 @@ async fn a_copy_that_is_refused_leaves_the_first_one_unknown() {
 #[tokio::test]
 async fn a_server_that_falls_silent_before_it_said_its_age_costs_no_more_than_the_limit() {
     let server = RedisServer::start();
-    let _ = initialise(&guarded(&server.url()), false).await;
+    let _ = initialise(&guarded(&server.url()), IfUsed::Refuse).await;
     let proxy = Proxy::before(&server);
     let store = guarded(&proxy.url());
     proxy.drop_replies();
@@ -268,7 +268,7 @@ async fn nobody_listens_to_a_young_server() {
     let sink = std::sync::Arc::new(support::Ear::default());
     let error = store.listen(sink.clone(), soon(&store)).await.expect_err("it may hand over");
     assert_young(&error, &server.addr());
-    let _ = initialise(&store, false).await;
+    let _ = initialise(&store, IfUsed::Refuse).await;
     let _ = store.listen(sink, soon(&store)).await.expect("it counts");
 }
 
@@ -297,7 +297,7 @@ async fn strict_scripts_rest_after_a_restart_a_flush_and_a_change_of_servers() {
     server.cli(&["SET", "fencelock:!boot", "other|0000000000000001|00060000|i"]);
     assert_young(&acquire(&store, "l", token()).await.expect_err("other"), &server.addr());
     // It was in use before: not one to be initialised without a word.
-    assert!(matches!(initialise(&store, false).await, Initialised::Restarted { .. }));
+    assert!(matches!(initialise(&store, IfUsed::Refuse).await, Initialised::Restarted { .. }));
 }
 
 #[tokio::test]
@@ -321,7 +321,7 @@ async fn strict_scripts_hand_nothing_over_while_they_rest() {
         assert!(!matches!(inspect(&open, "k").await, Inspection::Held(_)), "forced: {forced}");
         assert!(store.acquire(&waiter, soon(&store)).await.is_err(), "it rests");
         // The place is still there, and the first in line when the server counts.
-        let _ = initialise(&store, true).await;
+        let _ = initialise(&store, IfUsed::Accept).await;
         let busy = acquire(&store, "k", token()).await.expect("it answers").answer;
         assert!(matches!(busy, Acquired::Busy(_)), "handed over to the place: {busy:?}");
         let _ = granted(store.acquire(&waiter, soon(&store)).await);
@@ -334,15 +334,15 @@ async fn strict_scripts_refuse_what_is_longer_than_the_marker_allows() {
     let server = RedisServer::start();
     let short = Ttl::from_millis(20_000).expect("a ttl");
     let store = strict(&server.url());
-    let reply = store.initialise(short, false, soon(&store)).await.expect("it answers");
+    let reply = store.initialise(short, IfUsed::Refuse, soon(&store)).await.expect("it answers");
     assert_eq!(reply.answer, Initialised::Written { max_ttl: short.as_duration() });
     let error = acquire(&store, "k", token()).await.expect_err("30 s");
     assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::Unsupported, Outcome::NotDone));
     assert!(error.to_string().contains("the 20s that"), "{error}");
-    assert_eq!(initialise(&store, false).await, Initialised::Written { max_ttl: MAX_TTL });
+    assert_eq!(initialise(&store, IfUsed::Refuse).await, Initialised::Written { max_ttl: MAX_TTL });
     let _ = take(&store, "k", token()).await;
     // It only grows: leases of then may still run.
-    let reply = store.initialise(short, false, soon(&store)).await.expect("it answers");
+    let reply = store.initialise(short, IfUsed::Refuse, soon(&store)).await.expect("it answers");
     assert_eq!(reply.answer, Initialised::Already { max_ttl: MAX_TTL });
 }
 
@@ -350,14 +350,15 @@ async fn strict_scripts_refuse_what_is_longer_than_the_marker_allows() {
 async fn a_marker_is_no_lock_and_the_plain_dialect_has_none() {
     let server = RedisServer::start();
     let store = guarded(&server.url());
-    let _ = initialise(&store, false).await;
+    let _ = initialise(&store, IfUsed::Refuse).await;
     let page = store.list(&fencelock_core::ListRequest::new(""), soon(&store)).await;
     assert!(page.expect("it answers").answer.locks.is_empty());
     let plain = builder(&server.url()).dialect(Dialect::Plain);
     let error = plain.clone().restart_guard(max_ttl()).build().expect_err("no marker");
     assert_eq!(error.kind(), StoreErrorKind::Config);
     let plain = plain.build().expect("valid");
-    let error = plain.initialise(max_ttl(), false, soon(&plain)).await.expect_err("no marker");
+    let error =
+        plain.initialise(max_ttl(), IfUsed::Refuse, soon(&plain)).await.expect_err("no marker");
     assert_eq!(error.kind(), StoreErrorKind::Unsupported);
 }
 
@@ -366,7 +367,7 @@ async fn a_marker_is_no_lock_and_the_plain_dialect_has_none() {
 async fn the_guard_of_a_server_that_counts_sends_nothing_more() {
     let server = RedisServer::start();
     let stores = [store_at(&server.url(), Dialect::Native), guarded(&server.url())];
-    let _ = initialise(&stores[1], false).await;
+    let _ = initialise(&stores[1], IfUsed::Refuse).await;
     let mut seen = Vec::new();
     for store in stores {
         let holder = token();

@@ -24,7 +24,7 @@ use std::time::Duration;
 use fencelock_core::{FenceLimit, FencingToken, ListenerId, Refusal, Retain, StoreTime, Ttl};
 use fencelock_store::{Reply, StoreError};
 
-pub use self::seed::Initialised;
+pub use self::seed::{IfUsed, Initialised};
 pub(crate) use self::{
     acquire::acquire,
     exchange_token::exchange_token,

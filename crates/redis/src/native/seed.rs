@@ -13,6 +13,15 @@ use crate::{
 
 static SCRIPT: LazyLock<Script> = script!("../scripts/native/seed.lua");
 
+/// What is done with a server that has the marker of another life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfUsed {
+    /// Nothing is written.
+    Refuse,
+    /// It counts at once all the same: nobody holds a lock that it forgot.
+    Accept,
+}
+
 /// What became of the marker of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -38,7 +47,7 @@ pub enum Initialised {
 pub(crate) async fn seed(
     wire: &Wire,
     max_ttl: Ttl,
-    force: bool,
+    if_used: IfUsed,
     by: Moment,
 ) -> StoreResult<Initialised> {
     // Who the server is, and since when: the guard of this call decides nothing.
@@ -47,7 +56,7 @@ pub(crate) async fn seed(
     let mut question = Question::script(&SCRIPT, 1, (5, 256)).admission(Admission::Any);
     question.arg(&wire.keys.own(crate::guard::MARKER));
     question.arg(&ttl_digits(max_ttl));
-    question.arg(if force { b"1" } else { b"0" });
+    question.arg(if if_used == IfUsed::Accept { b"1" } else { b"0" });
     // Another life of the server by now would only not be the one that is written down.
     question.arg(greeting.incarnation.as_ref().map_or("", |id| id.as_str()).as_bytes());
     let answer = wire.ask(&mut question, by).await?;
