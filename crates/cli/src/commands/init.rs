@@ -10,7 +10,7 @@ use crate::args::Init;
 use crate::context::{self, Context};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::settings::Dialect;
+use crate::settings::{self, Dialect};
 use crate::span;
 use crate::view::{self, escape_invisible, millis};
 
@@ -33,7 +33,7 @@ pub(super) fn execute(arguments: &Init) -> Result<u8, Failure> {
     let context = Context::load(arguments)?;
     let max_ttl = match &arguments.max_ttl {
         None => MAX_TTL_DEFAULT,
-        Some(text) => span::parse(text)
+        Some(text) => settings::ttl(text)
             .map_err(|sentence| Failure::usage(format!("--max-ttl {sentence}")))?,
     };
     if let Some(local) = context.store.nodes().iter().find(|node| !node.is_remote()) {
@@ -60,7 +60,7 @@ pub(super) fn execute(arguments: &Init) -> Result<u8, Failure> {
             let answer = asked
                 .await
                 .map_err(|error| Failure::internal(format!("{store} was not asked: {error}")))?;
-            if let Some(code) = report(&context, store, answer)? {
+            if let Some(code) = report(&context, store, &answer)? {
                 worst.get_or_insert(code);
             }
         }
@@ -73,15 +73,18 @@ pub(super) fn execute(arguments: &Init) -> Result<u8, Failure> {
 fn report(
     context: &Context,
     store: String,
-    answer: Result<Initialised, fencelock::Error>,
+    answer: &Result<Initialised, fencelock::Error>,
 ) -> Result<Option<u8>, Failure> {
     let mut line =
         Line { store, state: "failed", max_ttl_ms: None, counts_in_ms: None, error: None };
     let mut code = None;
-    let text = match &answer {
+    let text = match answer {
         Ok(Initialised::Written { max_ttl }) => {
             (line.state, line.max_ttl_ms) = ("initialised", Some(millis(*max_ttl)));
-            format!("initialised: it counts from now on, for a ttl of at most {}", span::show(*max_ttl))
+            format!(
+                "initialised: it counts from now on, for a ttl of at most {}",
+                span::show(*max_ttl)
+            )
         }
         Ok(Initialised::Already { max_ttl }) => {
             (line.state, line.max_ttl_ms) = ("unchanged", Some(millis(*max_ttl)));
@@ -89,7 +92,8 @@ fn report(
         }
         Ok(Initialised::Restarted { counts_in }) if counts_in.is_zero() => {
             line.state = "unchanged";
-            "in use since before its last restart, which is long ago: it counts by its uptime".to_owned()
+            "in use since before its last restart, which is long ago: it counts by its uptime"
+                .to_owned()
         }
         Ok(Initialised::Restarted { counts_in }) => {
             (line.state, line.counts_in_ms) = ("refused", Some(millis(*counts_in)));
@@ -100,7 +104,9 @@ fn report(
                 span::show(*counts_in)
             )
         }
-        Ok(_) => return Err(Failure::internal("the library gave an answer that is not known here")),
+        Ok(_) => {
+            return Err(Failure::internal("the library gave an answer that is not known here"));
+        }
         Err(error) => {
             let failure = match error.kind() {
                 fencelock::ErrorKind::Config => context.store.unusable(error),
@@ -117,7 +123,7 @@ fn report(
         let json = serde_json::to_string(&line).unwrap_or_default();
         view::print(&format!("{}\n", escape_invisible(&json)))?;
     }
-    match (&answer, code) {
+    match (answer, code) {
         (Err(_), _) => context.console.error(&text),
         (_, Some(_)) => context.console.error(&format!("{}: {text}", line.store)),
         (_, None) if !context.settings.json => view::print(&format!("{}: {text}\n", line.store))?,

@@ -24,7 +24,10 @@ fn each_server_is_initialised_by_itself_and_told_about_in_a_line() {
     let ended = bench.run(["init"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{ended:?}");
     let lines: Vec<&str> = ended.stdout.lines().collect();
-    assert!(lines[0].starts_with(&urls[0]) && lines[0].contains("initialised already"), "{ended:?}");
+    assert!(
+        lines[0].starts_with(&urls[0]) && lines[0].contains("initialised already"),
+        "{ended:?}"
+    );
     assert!(lines[1].starts_with(&urls[1]) && lines[1].contains("from now on"), "{ended:?}");
     for server in &servers {
         let marker: String = redis_text(server);
