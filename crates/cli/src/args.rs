@@ -4,10 +4,10 @@
 //! environment and of files are read too.
 
 mod flags;
-mod groups;
+mod init;
 
 pub(crate) use flags::Flags;
-pub(crate) use groups::TokenArgs;
+pub(crate) use init::Init;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::help;
-use groups::{MetaArgs, NameArgs, OutputArgs, StoreArgs, TtlArgs, WaitArgs};
+use crate::names::Spelling;
 
 /// Run any command under a distributed lock
 #[derive(Debug, Parser)]
@@ -281,30 +281,6 @@ pub(crate) struct Revoke {
     pub(crate) output: OutputArgs,
 }
 
-/// Say of Redis servers that they are new
-///
-/// A server of a quorum that restarted may have forgotten locks that are still held, so it counts
-/// again only when it has been running for longer than any lock lasts. One that was never used
-/// before need not wait: this says so, once, for each --store by itself. It is refused (75) where the
-/// server was in use before it restarted.
-#[derive(Debug, Args)]
-#[command(after_long_help = help::with_codes("Examples:
-  fencelock init --store redis://a --store redis://b --store redis://c
-  FENCELOCK_STORE='redis://a redis://b redis://c' fencelock init --json
-"))]
-pub(crate) struct Init {
-    /// The longest ttl of any lock on these servers [default: 60s]
-    #[arg(long, value_name = "SPAN", allow_hyphen_values = true)]
-    pub(crate) max_ttl: Option<String>,
-    /// Also where the server was in use before it restarted: when nobody holds a lock from before
-    #[arg(long)]
-    pub(crate) yes: bool,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
 /// Print completions for a shell
 ///
 /// For bash: fencelock completions bash > ~/.local/share/bash-completion/completions/fencelock
@@ -327,4 +303,93 @@ pub(crate) struct Man {
     /// Write one file for each page into this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TtlArgs {
+    /// How long the lock outlives its last renewal, 10ms (run: 100ms) to 24h [default: 30s]
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true)]
+    ttl: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// How long to wait for the lock [default: for ever]
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true)]
+    wait: Option<String>,
+    /// Try once, do not wait
+    #[arg(short = 'n', long, conflicts_with = "wait")]
+    no_wait: bool,
+    /// Exit with N instead of 75 when the lock is busy
+    #[arg(short = 'E', long, value_name = "N", allow_hyphen_values = true)]
+    conflict_exit_code: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MetaArgs {
+    /// What `show` tells about you besides host and process; can be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    meta: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenArgs {
+    /// The token that acquire printed; `-` reads it from standard input [default: FENCELOCK_TOKEN]
+    ///
+    /// Other users of this machine can see a token that stands on the command line.
+    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
+    pub(crate) token: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NameArgs {
+    /// Names are given in hexadecimal digits, two for each byte
+    #[arg(long)]
+    name_hex: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    /// Where the locks are [default: a file of yours, see `fencelock --help`]
+    ///
+    /// redis://HOST:PORT/DB, rediss://HOST:PORT/DB (TLS), redis+unix:///SOCKET or sqlite:/PATH. Other
+    /// users of this machine can see a password that stands here: use FENCELOCK_STORE or
+    /// --store-password-file. Given several times: a quorum of independent servers, held while most
+    /// of them say so.
+    #[arg(long, value_name = "URL")]
+    store: Vec<String>,
+    /// Read the store's password from the first line of this file
+    ///
+    /// Of a quorum: one line for all stores, or one for each, in their order.
+    #[arg(long, value_name = "FILE")]
+    store_password_file: Option<String>,
+    /// How locks are written on a Redis store [default: native]
+    ///
+    /// `plain` shares locks with the libraries that use SET NX PX; it has no fencing token and keeps
+    /// no word about the holder.
+    #[arg(long, value_name = "native|plain")]
+    dialect: Option<String>,
+    /// Refuse stores that only this machine sees
+    #[arg(long)]
+    distributed: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// One JSON object a line (run: on standard error)
+    #[arg(long)]
+    json: bool,
+    /// Errors only
+    #[arg(short, long, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Tell what happens to the lock: grant, fencing token, renewals, release
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+impl NameArgs {
+    /// How the names are written.
+    pub(crate) fn spelling(&self) -> Spelling {
+        if self.name_hex { Spelling::Hex } else { Spelling::Text }
+    }
 }

@@ -12,7 +12,7 @@ use fencelock_core::{Drift, Retain, Ttl};
 use fencelock_redis::RedisStore;
 use fencelock_store::{MemoryStore, Store};
 
-use crate::{Client, Error, ErrorKind, context::Settings, url::Address};
+use crate::{Client, Error, context::Settings, url::Address};
 
 /// A client of the store at a url, with default settings.
 ///
@@ -218,7 +218,7 @@ impl ClientBuilder {
             Address::Redis(url) => self.redis_store(url, Password::OfBuilder),
             _ => {
                 let what = "only redis servers have a restart guard";
-                Err(Error::new(ErrorKind::Unsupported, what))
+                Err(Error::new(crate::ErrorKind::Unsupported, what))
             }
         }
     }

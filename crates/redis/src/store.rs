@@ -143,6 +143,20 @@ impl RedisStoreBuilder {
     /// No ttl may be longer than `max_ttl`: the same for all clients of the server. What is lost
     /// without a restart (`FLUSHALL`, another server at the same address) only the
     /// [strict](Self::strict_restart_guard) form notices. Off unless asked for.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// use fencelock_redis::RedisStore;
+    ///
+    /// let max_ttl = Duration::from_secs(60).try_into()?;
+    /// let store = RedisStore::builder("redis://a.example/".parse()?).restart_guard(max_ttl).build()?;
+    /// # drop(store);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn restart_guard(mut self, max_ttl: Ttl) -> Self {
         self.guard = Some((guard::Form::Uptime, max_ttl));
         self

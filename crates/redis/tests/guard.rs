@@ -219,6 +219,26 @@ async fn a_server_that_may_not_say_its_age_is_refused_with_the_right_that_is_mis
     }
 }
 
+#[tokio::test]
+async fn the_rights_of_the_readme_are_enough_for_both_forms() {
+    let readme = include_str!("../README.md");
+    let line =
+        readme.lines().find(|line| line.starts_with("user fencelock on >secret resetchannels"));
+    let rules = line.expect("it is there").split_once(" on ").expect("rules").1;
+    let server = RedisServer::builder().acl_user("fencelock", &format!("on {rules}")).start();
+    for store in [guarded, strict].map(|form| form(&server.url_as("fencelock", "secret"))) {
+        server.cli(&["FLUSHALL"]);
+        assert!(acquire(&store, "k", token()).await.is_err(), "it is new");
+        assert_eq!(
+            initialise(&store, IfUsed::Refuse).await,
+            Initialised::Written { max_ttl: MAX_TTL }
+        );
+        let holder = token();
+        let _ = take(&store, "k", holder).await;
+        assert_eq!(release(&store, "k", holder).await.expect("it answers"), Released::Held);
+    }
+}
+
 /// A copy that the guard refuses says nothing of the one before it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_is_refused_leaves_the_first_one_unknown() {
