@@ -1,6 +1,7 @@
 //! A lock on five independent servers, of which any two may be away.
 //!
-//! `cargo run --example quorum --features quorum [STORE...]`
+//! `cargo run --example quorum --features quorum [STORE...]`; new Redis servers count after
+//! `fencelock init`.
 //!
 //! What Redisson writes as `redLock.tryLock(500, 10_000, MILLISECONDS)`: wait for at most half a
 //! second, and have the lock for ten seconds.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fencelock::{Attempt, Client, ErrorKind, Guard, Inspection, Released};
+use fencelock::{Attempt, Client, ErrorKind, Guard, IfUsed, Initialised, Inspection, Released};
 use fencelock_testkit::{Proxy, RedisServer};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -17,8 +17,8 @@ struct Five {
 }
 
 impl Five {
-    fn start() -> Self {
-        let servers: Vec<_> = (0..5).map(|_| RedisServer::start()).collect();
+    async fn start() -> Self {
+        let servers = servers(5).await;
         let client = connect(&servers);
         Self { servers, client }
     }
@@ -28,6 +28,17 @@ impl Five {
             self.servers[server].kill();
         }
     }
+}
+
+/// Servers that count from the start.
+async fn servers(count: usize) -> Vec<RedisServer> {
+    let servers: Vec<_> = (0..count).map(|_| RedisServer::start()).collect();
+    for server in &servers {
+        let new = Client::builder(server.url());
+        let new = new.initialise(Duration::from_secs(60), IfUsed::Refuse).await;
+        assert!(matches!(new, Ok(Initialised::Written { .. })), "{new:?}");
+    }
+    servers
 }
 
 fn connect(servers: &[RedisServer]) -> Client {
@@ -49,7 +60,7 @@ async fn within<F: Future>(future: F) -> F::Output {
 
 #[tokio::test]
 async fn two_of_five_servers_may_die_before_during_and_after() {
-    let five = Five::start();
+    let five = Five::start().await;
     five.kill([0]);
     let guard = within(take(&five.client, millis(900))).await;
     let fence = guard.fencing_token().expect("the nodes have fencing tokens");
@@ -72,7 +83,7 @@ async fn two_of_five_servers_may_die_before_during_and_after() {
 
 #[tokio::test]
 async fn without_a_majority_the_error_names_each_server_in_bounded_time() {
-    let five = Five::start();
+    let five = Five::start().await;
     let guard = within(take(&five.client, millis(900))).await;
     five.kill([0, 2]);
     // A server that is there and says nothing is the worst case.
@@ -104,7 +115,7 @@ async fn without_a_majority_the_error_names_each_server_in_bounded_time() {
 /// redisson: each held what the other wanted)
 #[tokio::test]
 async fn two_contenders_on_two_nodes_never_hang() {
-    let servers = [RedisServer::start(), RedisServer::start()];
+    let servers = servers(2).await;
     let rounds = |client: Client| async move {
         for _ in 0..20 {
             let guard = client.mutex("job").wait(PATIENCE).lock().await.expect("its turn comes");
@@ -122,7 +133,7 @@ async fn two_contenders_on_two_nodes_never_hang() {
 /// spent on it. (redisson #1175, #1292)
 #[tokio::test]
 async fn a_black_hole_costs_nothing_where_the_others_decide() {
-    let servers: Vec<_> = (0..5).map(|_| RedisServer::start()).collect();
+    let servers = servers(5).await;
     let proxy = Proxy::before(&servers[0]);
     let mut urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
     urls[0] = proxy.url();
@@ -148,7 +159,7 @@ async fn a_black_hole_costs_nothing_where_the_others_decide() {
 /// granted unseen is gone within a second. (redisson #1606)
 #[tokio::test]
 async fn a_grant_whose_answer_was_lost_is_gone_when_the_ballot_is() {
-    let servers: Vec<_> = (0..5).map(|_| RedisServer::start()).collect();
+    let servers = servers(5).await;
     let proxy = Proxy::before(&servers[2]);
     let mut urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
     urls[2] = proxy.url();
@@ -175,7 +186,7 @@ async fn a_grant_whose_answer_was_lost_is_gone_when_the_ballot_is() {
 /// lease can run it is granted nothing new on.
 #[tokio::test]
 async fn a_restarted_server_is_healed_and_counts_for_nothing_new() {
-    let five = Five::start();
+    let five = Five::start().await;
     let client = &five.client;
     within(client.connect_now()).await.expect("all answer");
     let guard = within(take(client, millis(1_500))).await;
