@@ -239,6 +239,31 @@ async fn the_rights_of_the_readme_are_enough_for_both_forms() {
     }
 }
 
+#[tokio::test]
+async fn a_server_that_can_not_say_its_age_just_now_is_asked_again() {
+    let server = RedisServer::builder().config("lua-time-limit", "1").start();
+    let _ = initialise(&guarded(&server.url()), IfUsed::Refuse).await;
+    let mut busy = server.connect();
+    let endless = std::thread::spawn(move || {
+        let endless = redis::cmd("EVAL").arg("while true do end").arg(0).exec(&mut busy);
+        assert!(endless.is_err(), "it was killed");
+    });
+    eventually(Duration::from_secs(10), "it is busy", || {
+        server.try_cli(&["GET", "x"]).is_err_and(|error| error.code() == Some("BUSY"))
+    });
+    let stores = [guarded(&server.url()), strict(&server.url())];
+    for store in &stores {
+        let error = acquire(store, "k", token()).await.expect_err("it runs something else");
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert_eq!(error.outcome(), Outcome::NotDone, "{error}");
+    }
+    server.cli(&["SCRIPT", "KILL"]);
+    endless.join().expect("no panic");
+    for (store, at) in stores.iter().zip(["k", "l"]) {
+        let _ = take(store, at, token()).await;
+    }
+}
+
 /// A copy that the guard refuses says nothing of the one before it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_is_refused_leaves_the_first_one_unknown() {

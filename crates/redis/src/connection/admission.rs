@@ -64,7 +64,12 @@ impl Flight<'_> {
         let (Form::Uptime, Some(run_id), Some(uptime)) =
             (guard.form, &greeting.incarnation, greeting.uptime)
         else {
-            return Err(Guard::unsaid(self.at()));
+            if greeting.is_denied {
+                return Err(Guard::unsaid(self.at()));
+            }
+            // Busy with a script, or the connection is about to break: the next one is asked again.
+            link.retire();
+            return Err(error::unreachable(self.at(), "it did not say who it is"));
         };
         if is_initialised(guard, link, run_id.as_str()).await {
             link.count();

@@ -55,6 +55,8 @@ pub(crate) struct Greeting {
     pub(crate) uptime: Option<Duration>,
     /// When it was heard.
     pub(crate) heard: Moment,
+    /// It does not say, and will not: the right is missing.
+    pub(crate) is_denied: bool,
 }
 
 /// Set when the driver of a connection drops it: at the end of the stream or of the runtime.
@@ -123,8 +125,9 @@ impl Link {
             self.shortcut.learn(info);
         }
         // A server that does not say is taken as it is.
+        let is_denied = matches!(&reply, Ok(Value::ServerError(no)) if no.code() == "NOPERM");
         let greeting = reply.ok().and_then(|value| Greeting::read(&value)).unwrap_or_default();
-        let greeting = Greeting { heard: rt::boottime_now(), ..greeting };
+        let greeting = Greeting { heard: rt::boottime_now(), is_denied, ..greeting };
         let _ = self.greeting.set(greeting);
         self.greeted.notify_waiters();
     }
@@ -261,6 +264,7 @@ impl Greeting {
             too_old,
             uptime: uptime.map(Duration::from_secs),
             heard: Moment::START,
+            is_denied: false,
         })
     }
 
