@@ -220,10 +220,10 @@ async fn a_server_that_may_not_say_its_age_is_refused_with_the_right_that_is_mis
 }
 
 #[tokio::test]
-async fn the_rights_of_the_readme_are_enough_for_both_forms() {
-    let readme = include_str!("../README.md");
+async fn the_documented_rights_are_enough_for_both_forms() {
+    let page = include_str!("../../../docs/operating/acl.md");
     let line =
-        readme.lines().find(|line| line.starts_with("user fencelock on >secret resetchannels"));
+        page.lines().find(|line| line.starts_with("user fencelock on >secret resetchannels"));
     let rules = line.expect("it is there").split_once(" on ").expect("rules").1;
     let server = RedisServer::builder().acl_user("fencelock", &format!("on {rules}")).start();
     for store in [guarded, strict].map(|form| form(&server.url_as("fencelock", "secret"))) {
