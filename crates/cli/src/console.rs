@@ -51,6 +51,11 @@ impl Console {
         self.level != Level::Quiet
     }
 
+    /// Whether details are wanted.
+    pub(crate) fn wants_details(&self) -> bool {
+        self.level == Level::Verbose
+    }
+
     /// Something went wrong: always said.
     pub(crate) fn error(&self, message: &str) {
         self.line(message);
@@ -65,7 +70,7 @@ impl Console {
 
     /// What happens to the lease, for those who asked.
     pub(crate) fn detail(&self, message: impl FnOnce() -> String) {
-        if self.level == Level::Verbose {
+        if self.wants_details() {
             self.line(&message());
         }
     }

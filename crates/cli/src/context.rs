@@ -10,6 +10,7 @@ use crate::args::Flags;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::notes;
 use crate::settings::{Layer, Settings};
 use crate::store::Store;
 
@@ -34,6 +35,7 @@ impl Context {
         flags.add_to(&mut layer);
         let settings = Settings::load(layer)?;
         let console = Arc::new(Console::new(settings.level));
+        notes::show_on(&console);
         let store = Store::choose(&settings)?;
         Ok(Self { settings, console, store })
     }

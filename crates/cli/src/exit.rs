@@ -48,6 +48,7 @@ pub(crate) fn of_kind(kind: ErrorKind) -> Exit {
         | ErrorKind::QueueFull => Exit::Busy,
         ErrorKind::Lost => Exit::Lost,
         ErrorKind::Unavailable
+        | ErrorKind::NoQuorum
         | ErrorKind::Full
         | ErrorKind::NotAcknowledged
         | ErrorKind::TooLate

@@ -22,6 +22,7 @@ mod failure;
 mod help;
 mod interrupt;
 mod names;
+mod notes;
 mod redact;
 mod run;
 mod settings;

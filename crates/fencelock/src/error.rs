@@ -22,6 +22,8 @@ pub enum ErrorKind {
     AlreadyHeld,
     /// The store can't be reached or can't serve now.
     Unavailable,
+    /// Too few nodes of a quorum answered; the message says what each of them said.
+    NoQuorum,
     /// The store has no room for a new record.
     Full,
     /// The lock was granted, but the replicas (or the disk) that were to acknowledge it did not; it
@@ -97,6 +99,8 @@ impl Error {
         let kind = match (error.kind(), error.outcome()) {
             (StoreErrorKind::Unavailable, Outcome::NotDone) => ErrorKind::Unavailable,
             (StoreErrorKind::Unavailable, Outcome::Unknown) => ErrorKind::Unknown,
+            (StoreErrorKind::NoQuorum, Outcome::NotDone) => ErrorKind::NoQuorum,
+            (StoreErrorKind::NoQuorum, Outcome::Unknown) => ErrorKind::Unknown,
             (StoreErrorKind::Full, _) => ErrorKind::Full,
             (StoreErrorKind::NotAcknowledged, _) => ErrorKind::NotAcknowledged,
             (StoreErrorKind::Denied, _) => ErrorKind::Denied,
@@ -148,6 +152,7 @@ impl Error {
         match self.0.kind {
             ErrorKind::WaitExpired
             | ErrorKind::Unavailable
+            | ErrorKind::NoQuorum
             | ErrorKind::Full
             | ErrorKind::NotAcknowledged
             | ErrorKind::QueueFull
@@ -204,6 +209,12 @@ impl Error {
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         self.kind() == ErrorKind::Unavailable
+    }
+
+    /// Too few nodes of a quorum answered.
+    #[must_use]
+    pub fn is_no_quorum(&self) -> bool {
+        self.kind() == ErrorKind::NoQuorum
     }
 
     /// Nobody knows whether the request was carried out.

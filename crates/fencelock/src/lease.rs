@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fencelock_core::{Moment, Names, Proof, ReleaseRequest, RenewRequest, Renewed, Token};
-use fencelock_store::{Outcome, rt};
+use fencelock_store::{Outcome, StoreErrorKind, rt};
 
 use crate::{
     Error, ErrorKind, Released,
@@ -80,7 +80,8 @@ impl TokenLease {
     /// Gives the lease back.
     ///
     /// # Errors
-    /// When the client is closed. A store that does not answer is [`Released::Unknown`].
+    /// When the client is closed, and `Denied` where a right is missing: the lease runs on. A store that
+    /// does not answer is [`Released::Unknown`].
     ///
     /// # Cancel safety
     /// A release that was sent may be carried out; the same call again is harmless.
@@ -88,7 +89,13 @@ impl TokenLease {
         self.context.check_open()?;
         let mut request = ReleaseRequest::new(self.names.clone(), self.token);
         request.retain = self.context.settings.retain;
-        Ok(release::send(&self.context, &request, Moment::START).await)
+        match release::try_send(&self.context, &request, Moment::START).await {
+            Err(error) if error.kind() == StoreErrorKind::Denied => {
+                let error = Error::from_store(error);
+                Err(error.with_names(&self.names).with_store(&self.context.display))
+            }
+            sent => Ok(sent.unwrap_or(Released::Unknown)),
+        }
     }
 
     /// A hash of the token, as an inspection shows it.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fencelock_core::{LossReason, Moment, ReleaseRequest};
-use fencelock_store::{Outcome, rt};
+use fencelock_store::{Outcome, StoreError, rt};
 
 use crate::{
     Guard,
@@ -98,6 +98,24 @@ pub(crate) async fn send(
     request: &ReleaseRequest,
     least_end: Moment,
 ) -> Released {
+    match try_send(context, request, least_end).await {
+        Ok(released) => released,
+        Err(error) => {
+            tracing::warn!(
+                lock = %request.names, store = %context.display, %error,
+                "a lock could not be given back; it ends with its ttl"
+            );
+            Released::Unknown
+        }
+    }
+}
+
+/// The same; what the store would not do, or left open until the end, is an error.
+pub(crate) async fn try_send(
+    context: &Context,
+    request: &ReleaseRequest,
+    least_end: Moment,
+) -> Result<Released, StoreError> {
     let mut now = context.clock.now();
     let end = now.saturating_add(RELEASE_LIMIT);
     let mut unsure = false;
@@ -105,17 +123,13 @@ pub(crate) async fn send(
     loop {
         let by = context.call_limit_from(now, end);
         let error = match policy::give_back(context, request, least_end, now, by).await {
-            Ok(reply) => return answer(context, reply.answer, unsure),
+            Ok(reply) => return Ok(answer(context, reply.answer, unsure)),
             Err(error) => error,
         };
         unsure |= error.outcome() == Outcome::Unknown;
         let next = context.clock.now().saturating_add(pause);
         if !error.is_passing() || next >= end {
-            tracing::warn!(
-                lock = %request.names, store = %context.display, %error,
-                "a lock could not be given back; it ends with its ttl"
-            );
-            return Released::Unknown;
+            return Err(error);
         }
         context.clock.sleep_until(next).await;
         now = context.clock.now();

@@ -12,8 +12,8 @@ pub(crate) enum Address<'a> {
     Memory,
 }
 
-const SCHEMES: &str = "redis://host:port/db, redis+sentinel://host,host/service, \
-     redis+unix:///path, sqlite:path, memory:";
+const SCHEMES: &str = "redis://host:port/db, rediss://host:port/db, \
+     redis+sentinel://host,host/service, redis+unix:///path, sqlite:path, memory:";
 
 impl<'a> Address<'a> {
     pub(crate) fn parse(url: &'a str) -> Result<Self, Error> {

@@ -16,6 +16,7 @@
 //! RESP3 is spoken because only there the client library says, before the next request, that a
 //! connection has ended: that request goes out on a fresh one and nobody hears of it.
 
+mod admission;
 mod courier;
 mod dialling;
 mod ears;
@@ -25,6 +26,7 @@ mod replica;
 mod route;
 mod sentinels;
 mod settings;
+mod shortcut;
 
 use std::{
     fmt,
@@ -43,6 +45,7 @@ pub(crate) use self::{
     ears::{Ear, Hearer},
     lane::{Arrived, Flight},
     link::Greeting,
+    shortcut::Shortcut,
 };
 use self::{
     lane::{Departed, Lane},
@@ -50,7 +53,9 @@ use self::{
 };
 use crate::{
     error::{self, Failure},
-    script::{Allowed, Form, Question},
+    guard::Guard,
+    notice,
+    script::{Admission, Allowed, Form, Question},
     url::{Place, RedisUrl},
 };
 
@@ -101,6 +106,9 @@ pub(crate) struct Target {
     pub(crate) at: String,
     /// What is known of its scripts.
     allowed: Allowed,
+    shortcut: Arc<Shortcut>,
+    /// Who may be granted something, where that is limited.
+    guard: Option<Guard>,
 }
 
 impl Connections {
@@ -110,7 +118,7 @@ impl Connections {
     /// The most runtimes with a connection of their own; one more takes the place of the oldest.
     const LANES_MAX: usize = 256;
 
-    pub(crate) fn new(url: &RedisUrl) -> Result<Self, StoreError> {
+    pub(crate) fn new(url: &RedisUrl, guard: Option<Guard>) -> Result<Self, StoreError> {
         let at = url.to_string();
         // What is wrong with the settings is said before the first call.
         let _usable = match &url.place {
@@ -120,10 +128,16 @@ impl Connections {
             }
             place => settings::client(url, place, &at)?,
         };
-        let (url, route, allowed) = (url.clone(), Route::new(url), Allowed::default());
         Ok(Self {
             lanes: Mutex::default(),
-            target: Arc::new(Target { url, route, at, allowed }),
+            target: Arc::new(Target {
+                url: url.clone(),
+                route: Route::new(url),
+                at,
+                allowed: Allowed::default(),
+                shortcut: Arc::default(),
+                guard,
+            }),
             closed: AtomicBool::new(false),
         })
     }
@@ -131,6 +145,16 @@ impl Connections {
     /// How messages call the server.
     pub(crate) fn at(&self) -> &str {
         &self.target.at
+    }
+
+    /// What is known of its commands for plain strings.
+    pub(crate) fn shortcut(&self) -> &Shortcut {
+        &self.target.shortcut
+    }
+
+    /// Who may be granted something, where that is limited.
+    pub(crate) fn guard(&self) -> Option<&Guard> {
+        self.target.guard.as_ref()
     }
 
     /// Refuses calls after the end.
@@ -221,10 +245,18 @@ impl Connections {
         clock: &Clock,
         by: Moment,
     ) -> Result<Answer, StoreError> {
-        let mut question = Question::command(command, Again::Harmless, Order::Any);
+        // A server that does not count yet may hand over what it should not: such messages are no
+        // grants, so nobody listens to it.
+        let mut question =
+            Question::command(command, Again::Harmless, Order::Any).admission(Admission::Counted);
         match Box::pin(clock.until(by, self.follow(&mut question, flight, None))).await {
             Some(Ok(answer)) => Ok(answer),
-            Some(Err(failure)) => Err(Failure { outcome: Outcome::NotDone, ..failure }.into()),
+            Some(Err(failure)) => {
+                if failure.kind == StoreErrorKind::Denied {
+                    notice::once(self.at(), notice::NO_CHANNELS);
+                }
+                Err(Failure { outcome: Outcome::NotDone, ..failure }.into())
+            }
             None => Err(flight.overdue(clock.now())),
         }
     }

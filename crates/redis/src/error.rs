@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use fencelock_core::Renewed;
 use fencelock_store::{Outcome, StoreError, StoreErrorKind};
 
 /// What an error means, in a form that several callers can be told.
@@ -18,6 +19,17 @@ pub(crate) struct Failure {
     pub(crate) cause: String,
     /// The connection must not be used again: it leads to the wrong server.
     pub(crate) retire: bool,
+}
+
+impl Failure {
+    /// Whether a refusal that came inside of answers to renewals leaves nothing of them: where the
+    /// server could say nothing at all, it was not asked to any effect; and what it read of the other
+    /// leases says nothing when it is not the primary.
+    pub(crate) fn voids(&self, answers: &[Renewed]) -> bool {
+        let is_extended = |answer: &Renewed| matches!(answer, Renewed::Extended { .. });
+        answers.iter().all(|answer| *answer == Renewed::Unknown)
+            || self.retire && !answers.iter().any(is_extended)
+    }
 }
 
 impl From<Failure> for StoreError {
@@ -66,7 +78,11 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
         "MOVED" | "ASK" | "CROSSSLOT" => {
             (Config, format!("{at} is a node of a cluster, which is not supported yet"))
         }
-        "NOPROTO" => (Config, format!("{at} does not speak RESP3; it is older than redis 7.0")),
+        "NOPROTO" => (Config, no_resp3(at)),
+        _ if lacks("hello", text) => (Config, no_resp3(at)),
+        _ if lacks("select", text) => {
+            (Config, format!("{at} has only the database 0; leave the number out of the url"))
+        }
         _ if wrapped("READONLY") => {
             (Unavailable, format!("{at} is a read-only replica; the next call connects anew"))
         }
@@ -92,6 +108,20 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
     Failure { kind, outcome, message: says, cause: cut(code, text), retire }
 }
 
+/// Whether a server, or a proxy before it, says that it has no such command.
+fn lacks(command: &str, text: &str) -> bool {
+    let before = text.split(", with args").next().unwrap_or_default().to_ascii_lowercase();
+    let says_no = ["unknown", "unsupported", "not allowed"];
+    before.contains(command) && says_no.iter().any(|word| before.contains(word))
+}
+
+fn no_resp3(at: &str) -> String {
+    format!(
+        "{at} does not speak RESP3, which fencelock needs; it is older than redis 7.0, or a proxy is \
+         in between: connect to the server itself"
+    )
+}
+
 /// Which right is missing.
 fn denied(text: &str, at: &str) -> String {
     if text.contains("channel") {
@@ -105,12 +135,16 @@ fn denied(text: &str, at: &str) -> String {
         Some(command) if !text.contains("executing the script") => {
             format!("{at} denies its user the command {command}; grant +{command}")
         }
-        _ => format!(
-            "{at} denies its user a command that the scripts call; the readme of fencelock-redis \
-             has the full list"
-        ),
+        _ => format!("{at} denies its user {UNNAMED}; docs/operating/acl.md has the full list"),
     }
 }
+
+/// Whether a message says that some right is missing, but not which.
+pub(crate) fn names_no_right(message: &str) -> bool {
+    message.contains(UNNAMED)
+}
+
+const UNNAMED: &str = "a command that the scripts call";
 
 fn cut(code: &str, text: &str) -> String {
     const LENGTH_MAX: usize = 200;
@@ -220,6 +254,9 @@ mod tests {
             ("ERR", "The user executing the script can't run this command or subcommand", Denied),
             ("MOVED", "3999 127.0.0.1:6381", Config),
             ("ERR", "DB index is out of range", Config),
+            ("ERR", "SELECT is not allowed in cluster mode", Config),
+            ("ERR", "unknown command 'HELLO', with args beginning with: '3' ", Config),
+            ("ERR", "unsupported command 'hello'", Config),
         ];
         for (code, text, kind) in table {
             let failure = from_server(code, text, "redis://h:1/0");

@@ -66,12 +66,18 @@ impl KeyMapping {
 
     /// The channel of a listener.
     pub(crate) fn channel(&self, listener: ListenerId) -> Vec<u8> {
-        let mut channel = match self {
+        self.own(&format!("wake:{listener}"))
+    }
+
+    /// A key of the library's own: no name has it.
+    pub(crate) fn own(&self, word: &str) -> Vec<u8> {
+        let mut key = match self {
             Self::Prefixed(prefix) => prefix.clone(),
             Self::Verbatim => Vec::new(),
         };
-        channel.extend_from_slice(format!("!wake:{listener}").as_bytes());
-        channel
+        key.push(b'!');
+        key.extend_from_slice(word.as_bytes());
+        key
     }
 
     /// The pattern for SCAN that matches the keys of all names with a prefix.

@@ -15,18 +15,23 @@
 mod acknowledge;
 mod connection;
 mod error;
+mod guard;
 mod keys;
 mod native;
+mod notice;
 mod plain;
 mod reply;
+mod rights;
 mod scan;
 mod script;
 mod store;
+mod tls;
 mod url;
 mod wire;
 
 pub use self::{
     acknowledge::Acknowledge,
+    native::{IfUsed, Initialised},
     store::{Dialect, RedisStore, RedisStoreBuilder},
     url::RedisUrl,
 };

@@ -11,12 +11,14 @@ use std::{
     sync::atomic::{AtomicU8, AtomicU64, Ordering},
 };
 
+use fencelock_core::Incarnation;
 use fencelock_store::{Outcome, StoreErrorKind};
 use redis::{Arg, Cmd, Value};
 
 use crate::{
     connection::{Again, Answer, Arrived, Flight, Order, ask},
     error::{self, Failure},
+    rights,
 };
 
 /// The text of a script, and its hash.
@@ -78,6 +80,11 @@ impl Allowed {
     const TEXT_ONLY: u8 = 1;
     const HASH_ONLY: u8 = 2;
 
+    /// A new connection: what was found out of the one before may not hold here.
+    pub(crate) fn forget(&self) {
+        self.set(Self::BOTH);
+    }
+
     fn set(&self, what: u8) {
         self.0.store(what, Ordering::Relaxed);
     }
@@ -96,6 +103,17 @@ pub(crate) enum Form {
     Hash,
 }
 
+/// What the restart guard, where there is one, has to say of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// Nothing: it grants nothing.
+    Any,
+    /// It goes only to a server that counts.
+    Counted,
+    /// It goes to any; its script must know which life of the server the client sees.
+    Told,
+}
+
 /// One call of a script, or one command, complete.
 pub(crate) struct Question {
     /// The command; a script is named by its hash.
@@ -103,12 +121,16 @@ pub(crate) struct Question {
     script: Option<&'static Script>,
     pub(crate) again: Again,
     pub(crate) order: Order,
+    pub(crate) admission: Admission,
+    /// The life of the server that it goes to, as its last argument: another one on each
+    /// connection.
+    told: Option<Incarnation>,
 }
 
 impl Question {
     /// A command that is not a script.
     pub(crate) fn command(request: Cmd, again: Again, order: Order) -> Self {
-        Self { request, script: None, again, order }
+        Self { request, script: None, again, order, admission: Admission::Any, told: None }
     }
 
     /// A call of a script, still without keys and arguments. `sizes` are the number and the bytes
@@ -117,7 +139,14 @@ impl Question {
         const HEAD_BYTES: usize = 64;
         let mut request = Cmd::with_capacity(sizes.0 + 3, sizes.1 + HEAD_BYTES);
         request.arg("EVALSHA").arg(&script.hash[..]).arg(keys);
-        Self { request, script: Some(script), again: Again::Harmless, order: Order::Any }
+        Self {
+            request,
+            script: Some(script),
+            again: Again::Harmless,
+            order: Order::Any,
+            admission: Admission::Any,
+            told: None,
+        }
     }
 
     pub(crate) fn arg(&mut self, bytes: &[u8]) -> &mut Self {
@@ -140,6 +169,20 @@ impl Question {
         self.again == Again::Harmless
     }
 
+    pub(crate) fn admission(mut self, admission: Admission) -> Self {
+        self.admission = admission;
+        self
+    }
+
+    pub(crate) fn is_script(&self) -> bool {
+        self.script.is_some()
+    }
+
+    /// Says which life of the server it is sent to.
+    pub(crate) fn tell(&mut self, run_id: Incarnation) {
+        self.told = Some(run_id);
+    }
+
     /// The command for a connection, to be [given back](Self::take_back), and whether it names its
     /// script by the text.
     pub(crate) fn on(&mut self, known: &Known, allowed: &Allowed, form: Form) -> (Cmd, bool) {
@@ -152,15 +195,21 @@ impl Question {
                 _ => !known.has(script),
             },
         };
-        match self.script {
+        let (mut request, by_text) = match self.script {
             Some(script) if by_text(script) => (self.by_text(script), true),
-            _ => (mem::take(&mut self.request), false),
+            // The other connection may lead to another life of the server.
+            _ if self.told.is_some() => (self.request.clone(), false),
+            _ => return (mem::take(&mut self.request), false),
+        };
+        if let Some(run_id) = &self.told {
+            request.arg(run_id.as_str());
         }
+        (request, by_text)
     }
 
     /// Takes a command back, so that it can go out again.
     pub(crate) fn take_back(&mut self, request: Cmd, by_text: bool) {
-        if !by_text {
+        if !by_text && self.told.is_none() {
             self.request = request;
         }
     }
@@ -214,6 +263,11 @@ impl Question {
             return Ok(answer);
         }
         let mut failure = self.failure(&answer.value, flight);
+        if let Some(mut question) = self.about_rights(&failure)
+            && let Ok(answer) = Box::pin(ask(flight, &mut question, Form::Text, None)).await
+        {
+            failure = rights::named(failure, &answer.value, flight.at());
+        }
         if answer.resent {
             // This copy was refused; what became of the first one nobody knows.
             failure.outcome = Outcome::Unknown;
@@ -231,6 +285,17 @@ impl Question {
         }
         let unknown = refused.code() == "NOSCRIPT" && allowed.get() != Allowed::HASH_ONLY;
         (unknown || refuses(&answer.value, "evalsha")).then_some(Form::Text)
+    }
+
+    /// The question which right is missing, where a failure leaves that open.
+    pub(crate) fn about_rights(&self, failure: &Failure) -> Option<Question> {
+        const KEY: usize = 3;
+        let key = self.request.args_iter().nth(KEY).and_then(|argument| match argument {
+            Arg::Simple(key) => Some(key),
+            _ => None,
+        });
+        let no_keys = self.request.args_iter().nth(KEY - 1) == Some(Arg::Simple(b"0"));
+        rights::question(failure, self.script?.text, key.filter(|_| !no_keys))
     }
 
     fn failure(&self, value: &Value, flight: &Flight<'_>) -> Failure {

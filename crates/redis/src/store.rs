@@ -1,12 +1,12 @@
 //! The store itself: the verbs, each handed to the dialect.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use fencelock_core::{
     AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
     Healed, InspectRequest, Inspection, ListRequest, Moment, Page, RaiseFenceRequest, Raised,
     ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, ShortenRequest,
-    Shortened,
+    Shortened, Ttl,
 };
 use fencelock_store::{
     BoxFuture, Capabilities, Clock, Outcome, Store, StoreError, StoreErrorKind, StoreResult,
@@ -16,8 +16,11 @@ use fencelock_store::{
 use crate::{
     acknowledge::{Acknowledge, Acknowledgement, Asking, Confirmed},
     connection::Connections,
+    guard::{self, Guard},
     keys::{self, KeyMapping},
-    native, plain,
+    native::{self, IfUsed, Initialised},
+    plain,
+    tls::{Identity, Tls},
     url::{Password, RedisUrl},
     wire::Wire,
 };
@@ -83,12 +86,42 @@ pub struct RedisStoreBuilder {
     url: RedisUrl,
     dialect: Dialect,
     prefix: Option<String>,
+    /// What is said besides the URL.
+    tls: Tls,
+    guard: Option<(guard::Form, Ttl)>,
+    durable: bool,
 }
 
 impl RedisStoreBuilder {
     /// The password, in place of the one in the URL.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.url.password = Some(Password::new(password));
+        self
+    }
+
+    /// The authorities to trust in place of the system's: a file in PEM form. With a `rediss://` URL
+    /// only. It is read again for each connection.
+    pub fn certificate_authority(mut self, file: impl Into<PathBuf>) -> Self {
+        self.tls.ca = Some(file.into());
+        self
+    }
+
+    /// The certificate that this client shows (with those between it and its authority) and its
+    /// private key: files in PEM form. With a `rediss://` URL only.
+    pub fn client_certificate(
+        mut self,
+        certificate: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+    ) -> Self {
+        let (certificate, key) = (certificate.into(), key.into());
+        self.tls.identity = Some(Identity { certificate, key });
+        self
+    }
+
+    /// Believes any certificate of anybody, for any host: whoever stands between this client and
+    /// the server can read the password, and grant locks. With a `rediss://` URL only.
+    pub fn danger_accept_invalid_certificates(mut self) -> Self {
+        self.tls.accepts_any = true;
         self
     }
 
@@ -121,12 +154,55 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// Guards against a server that forgot leases when it restarted: no new grant is taken from one
+    /// that has been running for less than `max_ttl` and a second, unless its marker says that this
+    /// life of it counts ([`RedisStore::initialise`], `fencelock init`). It is looked at once on each
+    /// connection. Renewals, releases, heals and looks go on; messages are not listened to.
+    ///
+    /// No ttl may be longer than `max_ttl`: the same for all clients of the server. What is lost
+    /// without a restart (`FLUSHALL`, another server at the same address) only the
+    /// [strict](Self::strict_restart_guard) form notices. Off unless asked for.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// use fencelock_redis::RedisStore;
+    ///
+    /// let max_ttl = Duration::from_secs(60).try_into()?;
+    /// let store = RedisStore::builder("redis://a.example/".parse()?).restart_guard(max_ttl).build()?;
+    /// # drop(store);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn restart_guard(mut self, max_ttl: Ttl) -> Self {
+        self.guard = Some((guard::Form::Uptime, max_ttl));
+        self
+    }
+
+    /// The same, where the scripts that grant look at the marker themselves, each time. Without the
+    /// marker of this life of the server there is no new grant and no hand-over for `max_ttl` and a
+    /// second from the first request on, for anybody who uses this form.
+    pub fn strict_restart_guard(mut self, max_ttl: Ttl) -> Self {
+        self.guard = Some((guard::Form::Scripts, max_ttl));
+        self
+    }
+
+    /// Says that the server forgets nothing that it answered, at no restart (`appendfsync always`,
+    /// on a disk that keeps what it was given): a restart guard then only limits the ttl.
+    pub fn durable(mut self) -> Self {
+        self.durable = true;
+        self
+    }
+
     /// Builds the store. Nothing is sent.
     ///
     /// # Errors
     /// `Config` for a prefix that can't be one, or any prefix in the plain dialect, whose keys are
-    /// the names themselves.
-    pub fn build(self) -> Result<RedisStore, StoreError> {
+    /// the names themselves; for a restart guard in the plain dialect, which has no marker; for
+    /// certificates without TLS, and files of them that can't be used.
+    pub fn build(mut self) -> Result<RedisStore, StoreError> {
         let config = |message| StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message);
         let keys = match (self.dialect, self.prefix) {
             (Dialect::Native, prefix) => {
@@ -140,7 +216,21 @@ impl RedisStoreBuilder {
                 ));
             }
         };
-        let connections = Connections::new(&self.url)?;
+        if self.tls != Tls::default() {
+            let Some(tls) = &mut self.url.tls else {
+                return Err(config("certificates are for rediss:// urls: this one has no TLS"));
+            };
+            tls.add(self.tls);
+        }
+        if self.guard.is_some() && self.dialect == Dialect::Plain {
+            return Err(config("the plain dialect has no restart guard: it has no marker"));
+        }
+        let guard = self.guard.map(|(form, max_ttl)| Guard {
+            form: if self.durable { guard::Form::Durable } else { form },
+            max_ttl,
+            marker: keys.own(guard::MARKER),
+        });
+        let connections = Connections::new(&self.url, guard)?;
         let acknowledgement = acknowledgement(&self.url)?.map(Arc::new);
         let wire = Arc::new(Wire::new(connections, keys));
         Ok(RedisStore { wire, dialect: self.dialect, acknowledgement })
@@ -157,14 +247,44 @@ fn acknowledgement(url: &RedisUrl) -> Result<Option<Acknowledgement>, StoreError
     if matches!(wanted.level, Acknowledge::None | Acknowledge::Replicas(0)) {
         return Ok(None);
     }
-    let connections = Connections::new(url)?;
+    let connections = Connections::new(url, None)?;
     Ok(Some(Acknowledgement::new(wanted.level, within, connections)))
 }
 
 impl RedisStore {
     /// Begins the settings of a store.
     pub fn builder(url: RedisUrl) -> RedisStoreBuilder {
-        RedisStoreBuilder { url, dialect: Dialect::default(), prefix: None }
+        RedisStoreBuilder {
+            url,
+            dialect: Dialect::default(),
+            prefix: None,
+            tls: Tls::default(),
+            guard: None,
+            durable: false,
+        }
+    }
+
+    /// Writes the marker of the restart guard, so that this life of the server counts at once, for
+    /// leases of at most `max_ttl`. A server that was in use before it restarted may have forgotten
+    /// leases that still run: `if_used` says what is done then.
+    ///
+    /// # Errors
+    /// Those of every call; `Unsupported` in the plain dialect, which has no marker.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have written the marker.
+    pub async fn initialise(
+        &self,
+        max_ttl: Ttl,
+        if_used: IfUsed,
+        by: Moment,
+    ) -> StoreResult<Initialised> {
+        match self.dialect {
+            Dialect::Native => native::seed(&self.wire, max_ttl, if_used, by).await,
+            Dialect::Plain => Err(StoreError::unsupported(
+                "the plain dialect has no restart guard, so there is nothing to initialise",
+            )),
+        }
     }
 
     /// The same store without acknowledgements, and how they are got; nothing where there are none.
@@ -220,7 +340,7 @@ impl Store for RedisStore {
         match self.dialect {
             Dialect::Native => {
                 let mut can = Capabilities::full(self.dialect.name());
-                (can.queue, can.wakeups) = (true, true);
+                (can.queue, can.revoke, can.wakeups) = (true, true, true);
                 can
             }
             Dialect::Plain => Capabilities::bare(self.dialect.name()),

@@ -7,18 +7,20 @@ mod acknowledge;
 mod hosts;
 mod sentinel;
 
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr};
 
 use fencelock_store::{Outcome, StoreError, StoreErrorKind};
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
 pub(crate) use self::{acknowledge::Wanted, sentinel::Service};
+use crate::tls::Tls;
 
 /// The address of a Redis or Valkey server, with the database and the credentials.
 ///
 /// ```text
 ///   redis://[user[:password]@]host[:6379][/db]        or ?db=N
+///   rediss://...      the same over TLS, with what ?ca= ?cert= ?key= name, see below
 ///   redis+unix:///path/to/socket[?db=N&user=U&pass=P] or unix://
 ///   redis+sentinel://[user[:password]@]host[:26379],host,.../SERVICE[/db][?sentinel_user=U&sentinel_pass=P]
 /// ```
@@ -30,7 +32,13 @@ pub(crate) use self::{acknowledge::Wanted, sentinel::Service};
 /// `replicas=N`, `fsync=yes`, `acknowledge_within=100ms`.
 ///
 /// Parts are percent-encoded where they contain `/ ? # @ % :`. `Display` and `Debug` leave the
-/// password out.
+/// password out, and the files of TLS.
+///
+/// With `rediss://` the server's certificate must be for the host of the URL and from an authority
+/// that the system trusts. `?ca=/path` names the authorities to trust in place of the system's;
+/// `?cert=/path&key=/path` the certificate that this client shows, with its key. The files are PEM,
+/// their paths absolute, and they are read again for each connection.
+/// `?danger_accept_invalid_certificates=true` takes any certificate, from anybody.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl {
     pub(crate) place: Place,
@@ -38,6 +46,7 @@ pub struct RedisUrl {
     pub(crate) user: Option<String>,
     pub(crate) password: Option<Password>,
     pub(crate) acknowledge: Wanted,
+    pub(crate) tls: Option<Tls>,
 }
 
 /// Where the server listens.
@@ -49,6 +58,21 @@ pub(crate) enum Place {
     Unix(PathBuf),
     /// Wherever sentinels say.
     Sentinels(Service),
+}
+
+impl Place {
+    /// Whether what is sent there stays on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        match self {
+            Self::Unix(_) => true,
+            // Each of them, and the primary, is looked at when it is called.
+            Self::Sentinels(_) => true,
+            Self::Tcp(host, _) => {
+                host.eq_ignore_ascii_case("localhost")
+                    || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+            }
+        }
+    }
 }
 
 /// A secret that is never printed.
@@ -85,8 +109,7 @@ impl FromStr for RedisUrl {
     type Err = StoreError;
 
     /// # Errors
-    /// `Config` for what is not such a URL, `Unsupported` for `rediss://`. The message never
-    /// contains the password.
+    /// `Config` for what is not such a URL. The message never contains the password.
     fn from_str(text: &str) -> Result<Self, StoreError> {
         // Several hosts are no URL by the book.
         if let Some(read) = several(text) {
@@ -105,15 +128,16 @@ impl FromStr for RedisUrl {
             return Err(config("a redis url has no part after #; in a password write %23"));
         }
         match url.scheme() {
-            "redis" => tcp(&url),
+            "redis" => tcp(&url, &Query::read(&url, &["db"])?),
+            "rediss" => {
+                let query = Query::read(&url, &[&["db"], Tls::SETTINGS].concat())?;
+                Ok(RedisUrl { tls: Some(Tls::named(|key| query.get(key))?), ..tcp(&url, &query)? })
+            }
             "redis+unix" | "unix" => unix(&url),
-            "rediss" => Err(StoreError::unsupported(
-                "rediss: TLS is not built yet; use redis:// over a trusted network or a tunnel",
-            )),
             // A scheme is read before any credentials: it can't be a part of a password.
             other => Err(config(format!(
-                "{other}: is not a redis url; it begins with redis://, redis+sentinel:// or \
-                 redis+unix://"
+                "{other}: is not a redis url; it begins with redis://, rediss://, \
+                 redis+sentinel:// or redis+unix://"
             ))),
         }
     }
@@ -131,7 +155,7 @@ fn several(text: &str) -> Option<Reader> {
     }
 }
 
-fn tcp(url: &Url) -> Result<RedisUrl, StoreError> {
+fn tcp(url: &Url, query: &Query) -> Result<RedisUrl, StoreError> {
     let host = match url.host() {
         Some(Host::Domain(host)) if !host.is_empty() => decode(host, "host")?,
         Some(Host::Ipv4(address)) => address.to_string(),
@@ -142,7 +166,6 @@ fn tcp(url: &Url) -> Result<RedisUrl, StoreError> {
         "" => None,
         number => Some(database(number)?),
     };
-    let query = Query::read(url, &["db"])?;
     let from_query = query.get("db").map(database).transpose()?;
     let database = one_database(from_path, from_query)?;
     let user = decode(url.username(), "user")?;
@@ -152,7 +175,8 @@ fn tcp(url: &Url) -> Result<RedisUrl, StoreError> {
         database,
         user: Some(user).filter(|user| !user.is_empty()),
         password: password.map(Password::new),
-        acknowledge: acknowledge::read(&query)?,
+        acknowledge: acknowledge::read(query)?,
+        tls: None,
     })
 }
 
@@ -170,6 +194,7 @@ fn unix(url: &Url) -> Result<RedisUrl, StoreError> {
         user: query.get("user").filter(|user| !user.is_empty()).map(str::to_owned),
         password: query.get("pass").map(Password::new),
         acknowledge: acknowledge::read(&query)?,
+        tls: None,
     })
 }
 
@@ -210,6 +235,9 @@ fn unknown_key(key: Option<&str>, valid: &[&str]) -> StoreError {
             valid.join(", ")
         ));
     };
+    if Tls::SETTINGS.contains(&key) {
+        return config(format!("the setting {key} is for rediss:// urls: this one has no TLS"));
+    }
     let nearest = valid.iter().min_by_key(|known| strsim::damerau_levenshtein(known, key));
     let nearest = nearest.copied().unwrap_or_default();
     config(format!(
@@ -245,7 +273,7 @@ fn decode(text: &str, part: &str) -> Result<String, StoreError> {
         .map_err(|_| config(format!("the {part} in the redis url is not UTF-8 when decoded")))
 }
 
-fn config(message: impl Into<std::borrow::Cow<'static, str>>) -> StoreError {
+pub(crate) fn config(message: impl Into<std::borrow::Cow<'static, str>>) -> StoreError {
     StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message)
 }
 
@@ -253,7 +281,7 @@ impl fmt::Display for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             Place::Tcp(host, port) => {
-                write!(f, "redis://")?;
+                f.write_str(if self.tls.is_some() { "rediss://" } else { "redis://" })?;
                 if let Some(user) = &self.user {
                     write!(f, "{}@", encode(user))?;
                 }

@@ -17,6 +17,8 @@ pub enum Outcome {
 pub enum StoreErrorKind {
     /// The store can't be reached or can't serve now; it may later.
     Unavailable,
+    /// Too few nodes of a quorum could be asked, or answered in time; it may work later.
+    NoQuorum,
     /// The store has no room (memory, disk) for a new record; renewals and releases may work.
     Full,
     /// The store granted, but those whose acknowledgement was asked for (replicas, a disk) gave none
@@ -98,7 +100,10 @@ impl StoreError {
     pub const fn is_passing(&self) -> bool {
         matches!(
             self.kind,
-            StoreErrorKind::Unavailable | StoreErrorKind::Full | StoreErrorKind::NotAcknowledged
+            StoreErrorKind::Unavailable
+                | StoreErrorKind::NoQuorum
+                | StoreErrorKind::Full
+                | StoreErrorKind::NotAcknowledged
         )
     }
 }

@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 mod acceptor;
+pub mod certificates;
 pub mod clock;
 pub mod fake;
 pub mod monitor;
@@ -18,6 +19,7 @@ mod resp;
 mod sys;
 pub mod witness;
 
+pub use certificates::{Authority, Certificate};
 pub use clock::ServerClock;
 pub use fake::{FakeServer, Reply};
 pub use monitor::{Monitor, Seen};

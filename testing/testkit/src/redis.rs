@@ -40,6 +40,7 @@ pub struct RedisServer {
     binary: PathBuf,
     directory: TempDir,
     port: ReservedPort,
+    tls_port: Option<ReservedPort>,
     password: Option<String>,
     admin_password: String,
     clock: Option<ServerClock>,
@@ -76,7 +77,9 @@ impl RedisServer {
             None => ReservedPort::draw(),
         };
         let admin_password = format!("{:016x}{:016x}", random(), random());
-        let configuration = builder.configuration(directory.path(), port.port(), &admin_password);
+        let tls_port = builder.has_tls.then(ReservedPort::draw);
+        let ports = (port.port(), tls_port.as_ref().map(ReservedPort::port));
+        let configuration = builder.configuration(directory.path(), ports, &admin_password);
         std::fs::write(directory.path().join("redis.conf"), configuration)
             .expect("the server's directory can be written");
         let server = Self {
@@ -84,6 +87,7 @@ impl RedisServer {
             clock: builder.movable_clock.then(|| ServerClock::new(directory.path())),
             directory,
             port,
+            tls_port,
             password: builder.password.clone(),
             admin_password,
             is_sentinel: builder.is_sentinel,
@@ -170,6 +174,17 @@ impl RedisServer {
     #[must_use]
     pub fn url_as(&self, user: &str, password: &str) -> String {
         format!("redis://{user}:{password}@{}/0", self.addr())
+    }
+
+    /// The URL over TLS for the default user, who has no password, at `localhost`.
+    ///
+    /// # Panics
+    ///
+    /// When the server was started without [`RedisServerBuilder::tls`].
+    #[must_use]
+    pub fn tls_url(&self) -> String {
+        let port = self.tls_port.as_ref().expect("started with `.tls(..)`").port();
+        format!("rediss://localhost:{port}/0")
     }
 
     /// The URL of the unix socket for the default user.

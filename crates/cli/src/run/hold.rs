@@ -206,7 +206,7 @@ impl Holding<'_> {
             spelling: self.arguments.name.spelling(),
             fencing_token: guard.fencing_token().map(|token| token.as_u64()),
             validity_left: guard.validity_left(),
-            store: self.context.store.url_for_the_command(),
+            store: self.context.store.urls_for_the_command(),
             token: export.then(|| guard.token().reveal()),
         };
         environment::set(&mut command, &told);
@@ -303,8 +303,8 @@ impl Holding<'_> {
             Released::Taken => "somebody else got it before the command ended",
             _ => {
                 self.context.console.notice(&format!(
-                    "whether {what} was given back is unknown: {store} did not answer; it is free after \
-                     its ttl, {}",
+                    "whether {what} was given back is unknown: {store} did not answer, or would \
+                     not; it is free after its ttl, {}",
                     crate::span::show(self.timing.lease().max(self.timing.min_hold))
                 ));
                 return Ok(own);

@@ -70,7 +70,8 @@ impl<'a> Watch<'a> {
         // A try that the end of the wait cut off says nothing about the store, and what it may have
         // been granted is taken back: what was seen before counts.
         let was_cut_off = now >= self.end && now.saturating_since(tried_at) < FAIR_TRY;
-        if was_cut_off && self.seen.is_some() && (error.is_unavailable() || error.is_unknown()) {
+        let unasked = error.is_unavailable() || error.is_no_quorum() || error.is_unknown();
+        if was_cut_off && self.seen.is_some() && unasked {
             return Err(self.expired());
         }
         if self.is_hopeless(&error) && now >= self.give_up() {

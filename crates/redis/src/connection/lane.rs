@@ -18,7 +18,9 @@ use super::{
 };
 use crate::{
     error::{self, Failure},
+    guard::Guard,
     script::{Allowed, Form, Question},
+    tls,
 };
 
 /// The connection of one runtime.
@@ -199,6 +201,11 @@ impl<'a> Flight<'a> {
         &self.target.at
     }
 
+    /// Who may be granted something, where that is limited.
+    pub(super) fn guard(&self) -> Option<&'a Guard> {
+        self.target.guard.as_ref()
+    }
+
     /// What is known of the server's scripts.
     pub(crate) fn allowed(&self) -> &Allowed {
         &self.target.allowed
@@ -258,6 +265,9 @@ impl<'a> Flight<'a> {
         }
         let Some(link) = self.usable(question.order) else { return Ok(None) };
         self.check(&link)?;
+        if !self.is_admitted(&link, question) {
+            return Ok(None);
+        }
         self.depart(&link);
         let (request, by_text) = question.on(link.known(), self.allowed(), form);
         Ok(Some(Departed { link, request, by_text }))
@@ -296,6 +306,7 @@ impl<'a> Flight<'a> {
             None => self.lane.connect(self.target).await?,
         };
         self.check(&link)?;
+        self.admit(&link, question).await?;
         self.depart(&link);
         let (request, by_text) = question.on(link.known(), self.allowed(), form);
         let mut carrying = link.send(request);
@@ -326,6 +337,13 @@ impl<'a> Flight<'a> {
             }
             None => Ok(()),
         }
+    }
+
+    /// Waits for something on a connection for which nothing was sent yet.
+    pub(super) fn leans_on(&self, link: &Arc<Link>) {
+        let mut progress = self.progress();
+        progress.sent_when_suspect = link.is_suspect();
+        progress.link = Some(Arc::clone(link));
     }
 
     fn depart(&self, link: &Arc<Link>) {
@@ -386,7 +404,10 @@ impl<'a> Flight<'a> {
         if let Some(link) = &progress.link {
             link.unanswered(progress.sent_when_suspect, now);
         }
-        error::overdue(self.at(), progress.was_sent)
+        match (progress.was_sent, &self.target.url.tls) {
+            (false, Some(_)) => tls::overdue(self.at()),
+            (was_sent, _) => error::overdue(self.at(), was_sent),
+        }
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {

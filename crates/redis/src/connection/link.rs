@@ -21,6 +21,7 @@ use super::{
     ears::Ears,
     replica::Replica,
     settings,
+    shortcut::Shortcut,
 };
 use crate::{
     error::{self, Failure},
@@ -43,6 +44,9 @@ pub(super) struct Link {
     greeting: OnceLock<Greeting>,
     greeted: rt::sync::Notify,
     known: Known,
+    shortcut: Arc<Shortcut>,
+    /// The restart guard found that its server counts; it does for the life of the connection.
+    counts: AtomicBool,
 }
 
 /// What the server said of itself when the connection was made.
@@ -55,6 +59,12 @@ pub(crate) struct Greeting {
     pub(crate) replica: Option<Replica>,
     /// It says that it is a primary.
     is_primary: bool,
+    /// How long it had been running then, cut to seconds by the server.
+    pub(crate) uptime: Option<Duration>,
+    /// When it was heard.
+    pub(crate) heard: Moment,
+    /// It does not say, and will not: the right is missing.
+    pub(crate) is_denied: bool,
 }
 
 /// Set when the driver of a connection drops it: at the end of the stream or of the runtime.
@@ -115,9 +125,13 @@ impl Link {
             .set_response_timeout(None)
             .set_pipeline_buffer_size(Self::QUEUE)
             .set_push_sender(listener);
-        let client = settings::client(&target.url, place, &target.at)?;
+        let Target { url, at, .. } = target;
+        let client = settings::client(url, place, at)?;
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
-        let connection = connection.map_err(|error| error::from_connect(&error, &target.at))?;
+        let connection = connection.map_err(|error| settings::failure(url, place, &error, at))?;
+        // Another server may answer now, or the same with other rights.
+        target.allowed.forget();
+        target.shortcut.forget();
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Ok(Arc::new(Self {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
@@ -129,6 +143,8 @@ impl Link {
             greeting: OnceLock::new(),
             greeted: rt::sync::Notify::new(),
             known: Known::default(),
+            shortcut: Arc::clone(&target.shortcut),
+            counts: AtomicBool::new(false),
         }))
     }
 
@@ -154,7 +170,12 @@ impl Link {
             info.arg("INFO").arg("server");
             reply = self.send(info).await.reply;
         }
-        reply.ok().and_then(|value| read_greeting(&value)).unwrap_or_default()
+        if let Ok(info) = &reply {
+            self.shortcut.learn(info);
+        }
+        let is_denied = matches!(&reply, Ok(Value::ServerError(no)) if no.code() == "NOPERM");
+        let greeting = reply.ok().and_then(|value| Greeting::read(&value)).unwrap_or_default();
+        Greeting { heard: rt::boottime_now(), is_denied, ..greeting }
     }
 
     /// Whether a replica is what it was: then nothing was written to it in between.
@@ -213,6 +234,15 @@ impl Link {
 
     pub(super) fn known_greeting(&self) -> Option<&Greeting> {
         self.greeting.get()
+    }
+
+    /// Whether the restart guard has let requests pass here.
+    pub(super) fn counts(&self) -> bool {
+        self.counts.load(Ordering::Acquire)
+    }
+
+    pub(super) fn count(&self) {
+        self.counts.store(true, Ordering::Release);
     }
 
     /// Sends a request. The first poll puts it into the connection.
@@ -285,38 +315,44 @@ pub(super) async fn once<F: Future + Unpin>(future: &mut F) -> Option<F::Output>
     .await
 }
 
-/// Reads the lines of INFO.
-fn read_greeting(value: &Value) -> Option<Greeting> {
-    let text = match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?,
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => text,
-        _ => return None,
-    };
-    let field = |name: &str| {
-        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-    };
-    let major = |version: &str| version.split('.').next().and_then(|part| part.parse::<u32>().ok());
-    let old = |name: &str, version: &str, least: u32| {
-        let too_old = major(version).is_some_and(|major| major < least);
-        too_old.then(|| format!("{name} {version}"))
-    };
-    let too_old = match (field("valkey_version"), field("redis_version")) {
-        (Some(version), _) => old("valkey", version, Greeting::LEAST_VALKEY),
-        (None, Some(version)) => old("redis", version, Greeting::LEAST_REDIS),
-        (None, None) => None,
-    };
-    Some(Greeting {
-        incarnation: field("run_id").map(Incarnation::new),
-        too_old,
-        replica: Replica::read(field),
-        is_primary: field("role") == Some("master"),
-    })
-}
-
 impl Greeting {
     /// `SET NX GET` and `PEXPIRE GT` exist together since this one.
     const LEAST_REDIS: u32 = 7;
     const LEAST_VALKEY: u32 = 8;
+
+    /// Reads the lines of INFO.
+    pub(crate) fn read(value: &Value) -> Option<Self> {
+        let text = match value {
+            Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?,
+            Value::SimpleString(text) | Value::VerbatimString { text, .. } => text,
+            _ => return None,
+        };
+        let field = |name: &str| {
+            text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+        };
+        let major =
+            |version: &str| version.split('.').next().and_then(|part| part.parse::<u32>().ok());
+        let old = |name: &str, version: &str, least: u32| {
+            let too_old = major(version).is_some_and(|major| major < least);
+            too_old.then(|| format!("{name} {version}"))
+        };
+        let too_old = match (field("valkey_version"), field("redis_version")) {
+            (Some(version), _) => old("valkey", version, Self::LEAST_VALKEY),
+            (None, Some(version)) => old("redis", version, Self::LEAST_REDIS),
+            (None, None) => None,
+        };
+        // One that can't be a span of time is that of a clock that was set back: nothing is known.
+        let uptime = field("uptime_in_seconds").map(|text| text.parse().unwrap_or_default());
+        Some(Self {
+            incarnation: field("run_id").map(Incarnation::new),
+            too_old,
+            uptime: uptime.map(Duration::from_secs),
+            heard: Moment::START,
+            is_denied: false,
+            replica: Replica::read(field),
+            is_primary: field("role") == Some("master"),
+        })
+    }
 
     /// Whether the server can be used.
     pub(super) fn is_usable(&self) -> bool {
@@ -339,7 +375,7 @@ mod tests {
     use super::*;
 
     fn greeting(text: &str) -> Greeting {
-        read_greeting(&Value::BulkString(text.as_bytes().to_vec())).expect("a greeting")
+        Greeting::read(&Value::BulkString(text.as_bytes().to_vec())).expect("a greeting")
     }
 
     #[test]
@@ -354,6 +390,10 @@ mod tests {
         let old = greeting(&format!("{valkey}7.2.8\r\n"));
         assert_eq!(old.too_old.as_deref(), Some("valkey 7.2.8"));
         assert!(old.refusal("redis://h:1/0").is_some_and(|f| f.message.contains("valkey 7.2.8")));
+        assert_eq!(new.uptime, None);
+        let uptime = |text| greeting(text).uptime.map(|uptime| uptime.as_secs());
+        assert_eq!(uptime("uptime_in_seconds:12\r\n"), Some(12));
+        assert_eq!(uptime("uptime_in_seconds:-3\r\n"), Some(0));
         assert_eq!(greeting("nothing").too_old, None);
         let primary = greeting("role:master\nmaster_replid:a\n");
         assert!(primary.is_primary && primary.is_usable());
@@ -364,6 +404,6 @@ mod tests {
         let refusal = replica.refusal("redis://h:1/0").expect("a refusal");
         assert!(refusal.message.contains("a replica of 10.0.0.1:7"), "{}", refusal.message);
         assert!(refusal.retire && replica.replica.is_some_and(|replica| replica.wrote_nothing()));
-        assert_eq!(read_greeting(&Value::Int(1)), None);
+        assert_eq!(Greeting::read(&Value::Int(1)), None);
     }
 }

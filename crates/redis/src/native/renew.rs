@@ -6,7 +6,7 @@
 use std::{collections::HashSet, sync::LazyLock};
 
 use fencelock_core::{AcquireRequest, ListenerId, Moment, RenewRequest, Renewed, StoreTime, Token};
-use fencelock_store::{Reply, StoreError, StoreResult};
+use fencelock_store::{Reply, StoreResult};
 
 use super::{
     UNKNOWN_LETTER, ahead_us, digits, listener_digits, mark_unattended, retain_ms, ttl_digits,
@@ -14,6 +14,7 @@ use super::{
 use crate::{
     connection::Answer,
     reply::{Fields, Odd},
+    rights,
     script::{Question, Script, script},
     wire::Wire,
 };
@@ -29,13 +30,32 @@ pub(crate) async fn renew(
     batch: &[RenewRequest],
     by: Moment,
 ) -> StoreResult<Vec<Renewed>> {
-    wire.in_steps(batch, by, |part| step(wire, part, by)).await
+    let Some(asked) = wire.bearable(batch)? else {
+        return wire.in_steps(batch, by, |part| step(wire, part, by)).await;
+    };
+    let reply = wire.in_steps(&asked, by, |part| step(wire, part, by)).await?;
+    Ok(reply.map(|answers| {
+        let mut answers = asked.iter().zip(answers).peekable();
+        let answer = |request: &RenewRequest| {
+            let own = answers.next_if(|(asked, _)| asked.token == request.token);
+            own.map_or(Renewed::Unknown, |(_, answer)| answer)
+        };
+        batch.iter().map(answer).collect()
+    }))
 }
 
 async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec<Renewed>> {
     let call = Call::new(part);
-    let answer = wire.ask(&mut call.question(wire), by).await?;
-    call.read(wire, answer)
+    let mut question = call.question(wire);
+    let answer = wire.ask(&mut question, by).await?;
+    let mut refused = None;
+    let reply = call.read(wire, answer, &mut refused)?;
+    match refused {
+        Some(text) if wire.refused_inside(&text).voids(&reply.answer) => {
+            Err(Box::pin(rights::refused_inside(wire, &question, &text, by)).await)
+        }
+        _ => Ok(reply),
+    }
 }
 
 /// Whether a token is named twice, where not all are asked the same: the two must be asked in their
@@ -116,24 +136,16 @@ impl<'a> Call<'a> {
         question
     }
 
-    pub(super) fn read(&self, wire: &Wire, answer: Answer) -> StoreResult<Vec<Renewed>> {
-        let mut refused = None;
-        let decoded =
-            Fields::new(&answer.value).and_then(|fields| self.decode(fields, &mut refused));
+    /// Reads the answers; what the server says where it could not do one goes to `refused`.
+    pub(super) fn read(
+        &self,
+        wire: &Wire,
+        answer: Answer,
+        refused: &mut Option<String>,
+    ) -> StoreResult<Vec<Renewed>> {
+        let decoded = Fields::new(&answer.value).and_then(|fields| self.decode(fields, refused));
         let (answers, at) = decoded.map_err(|odd| wire.odd(odd))?;
-        let refused = refused.map(|text| wire.refused_inside(&text));
-        let extended = |answer: &Renewed| matches!(answer, Renewed::Extended { .. });
-        match refused {
-            // Where the server could say nothing at all, it was not asked to any effect; and what it
-            // read of the other leases says nothing when it is not the primary.
-            Some(failure)
-                if answers.iter().all(|answer| *answer == Renewed::Unknown)
-                    || (failure.retire && !answers.iter().any(extended)) =>
-            {
-                Err(StoreError::from(failure))
-            }
-            _ => Ok(Reply::new(answers).at(at).of(answer.greeting.incarnation)),
-        }
+        Ok(Reply::new(answers).at(at).of(answer.greeting.incarnation))
     }
 
     fn decode(

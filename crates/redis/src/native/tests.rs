@@ -14,7 +14,7 @@ use crate::{
 
 fn wire() -> Wire {
     let url = "redis://127.0.0.1:1/".parse().expect("a url");
-    Wire::new(Connections::new(&url).expect("nothing is sent"), KeyMapping::Verbatim)
+    Wire::new(Connections::new(&url, None).expect("nothing is sent"), KeyMapping::Verbatim)
 }
 
 fn answer(value: Value) -> Answer {
@@ -60,7 +60,7 @@ proptest! {
         let released = read(&wire, answer(value.clone()), |letter, _, _| release::decode(letter));
         let inspected = read(&wire, answer(value.clone()), inspect::decode);
         let renewal = renewals(1, 0);
-        let renewed = renew::Call::new(&renewal).read(&wire, answer(value.clone()));
+        let renewed = renew::Call::new(&renewal).read(&wire, answer(value.clone()), &mut None);
         let inspected_all = read_list(&wire, answer(value.clone()), 1, inspect::decode);
         let results = [
             acquired.map(|reply| format!("{reply:?}")),
@@ -115,7 +115,7 @@ fn renewals(plain: u8, others: u8) -> Vec<RenewRequest> {
 fn renewed(batch: &[RenewRequest], said: &str) -> StoreResult<Vec<Renewed>> {
     let text = format!("1700000000000000{said}");
     let value = Value::BulkString(text.into_bytes());
-    renew::Call::new(batch).read(&wire(), answer(value))
+    renew::Call::new(batch).read(&wire(), answer(value), &mut None)
 }
 
 #[test]
@@ -126,8 +126,11 @@ fn a_renewal_that_the_server_could_not_do_is_unknown() {
     assert_eq!(answers[0], Renewed::Unknown);
     assert_eq!(answers[1], Renewed::extended(Duration::from_secs(1)));
     assert_eq!(answers[2], Renewed::NotHeld(fencelock_core::NotHeld::Absent));
-    let error = renewed(&batch[..1], &format!("0001{}", &said[4..37])).expect_err("all of it");
-    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    let mut refused = None;
+    let value = Value::BulkString(format!("17000000000000000001{}", &said[4..37]).into_bytes());
+    let reply = renew::Call::new(&batch[..1]).read(&wire(), answer(value), &mut refused);
+    assert_eq!(reply.expect("it is well formed").answer, [Renewed::Unknown]);
+    assert_eq!(refused.as_deref(), Some("READONLY You can't write"));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use redis::Value;
 use super::{UNKNOWN_LETTER, lettered, not_held, passed_on, refuse};
 use crate::{
     reply::{bytes, time_left},
+    rights,
     script::{Script, script},
     wire::Wire,
 };
@@ -34,9 +35,9 @@ pub(crate) async fn exchange_token(
     question.arg(request.ttl.as_millis().to_string().as_bytes());
     let answer = wire.ask(&mut question, by).await?;
     if let Ok((b'n', [why])) = lettered(&answer.value)
-        && let Some(refused) = bytes(why).ok().and_then(|why| passed_on(wire, why))
+        && let Some(refused) = bytes(why).ok().and_then(passed_on)
     {
-        return Err(refused);
+        return Err(Box::pin(rights::refused_inside(wire, &question, &refused, by)).await);
     }
     let granted = |left: &Value, novelty| {
         let left = time_left(left)?.unwrap_or(request.ttl.as_duration());

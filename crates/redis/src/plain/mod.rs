@@ -101,9 +101,9 @@ fn not_held(why: &[u8]) -> Result<NotHeld, Odd> {
 }
 
 /// An error of the server that `held.lua` passes on.
-fn passed_on(wire: &Wire, why: &[u8]) -> Option<StoreError> {
+fn passed_on(why: &[u8]) -> Option<String> {
     let text = why.strip_prefix(b"e")?;
-    Some(wire.refused_inside(&String::from_utf8_lossy(text)).into())
+    Some(String::from_utf8_lossy(text).into_owned())
 }
 
 /// Something that no script writes.

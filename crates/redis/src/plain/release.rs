@@ -3,14 +3,14 @@
 use std::sync::LazyLock;
 
 use fencelock_core::{Moment, ReleaseRequest, Released};
-use fencelock_store::StoreResult;
-use redis::Value;
+use fencelock_store::{Outcome, Reply, StoreError, StoreErrorKind, StoreResult};
+use redis::{Cmd, Value};
 
 use super::UNKNOWN_LETTER;
 use crate::{
-    connection::Order,
+    connection::{Again, Order},
     reply::{Odd, bytes},
-    script::{Script, script},
+    script::{Question, Script, script},
     wire::Wire,
 };
 
@@ -21,11 +21,58 @@ pub(crate) async fn release(
     request: &ReleaseRequest,
     by: Moment,
 ) -> StoreResult<Released> {
+    let mut resent = false;
+    if request.names.len() == 1
+        && let Some(command) = wire
+            .connections
+            .shortcut()
+            .delete(request.names.first().as_bytes(), &request.token.to_hex())
+    {
+        match Box::pin(shortly(wire, command, by)).await? {
+            Short::Deleted(reply) => return Ok(reply),
+            Short::Not { was_resent } => resent = was_resent,
+        }
+    }
     let mut question = wire.script(&SCRIPT, &request.names, 1, 48).order(Order::Behind);
     question.arg(&request.token.to_hex());
     let answer = wire.ask(&mut question, by).await?;
     let reply = super::read(wire, &answer, decode)?;
-    wire.settle_release(reply, answer.resent)
+    wire.settle_release(reply, answer.resent || resent)
+}
+
+/// What a command that compares and deletes came to.
+enum Short {
+    Deleted(Reply<Released>),
+    /// Why not, the script finds out.
+    Not {
+        was_resent: bool,
+    },
+}
+
+/// Deletes by one command of servers that have it; what it does not do is done by the script, which
+/// is also where it is told what else is there.
+async fn shortly(wire: &Wire, command: Cmd, by: Moment) -> Result<Short, StoreError> {
+    let mut question = Question::command(command, Again::Harmless, Order::Behind);
+    match wire.ask(&mut question, by).await {
+        Ok(answer) if answer.value == Value::Int(1) => {
+            let reply = Reply::new(Released::Held);
+            Ok(Short::Deleted(reply.of(answer.greeting.incarnation)))
+        }
+        Ok(answer) => Ok(Short::Not { was_resent: answer.resent }),
+        // The type is another; no such command, or no right to it.
+        Err(error) if error.kind() == StoreErrorKind::Protocol => {
+            Ok(Short::Not { was_resent: false })
+        }
+        Err(error) if error.outcome() == Outcome::NotDone && is_refused(&error) => {
+            wire.connections.shortcut().forget();
+            Ok(Short::Not { was_resent: false })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn is_refused(error: &StoreError) -> bool {
+    matches!(error.kind(), StoreErrorKind::Config | StoreErrorKind::Denied)
 }
 
 pub(super) fn decode(value: &Value) -> Result<Released, Odd> {

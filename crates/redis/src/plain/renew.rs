@@ -3,12 +3,13 @@
 use std::{sync::LazyLock, time::Duration};
 
 use fencelock_core::{Moment, RenewRequest, Renewed};
-use fencelock_store::{StoreError, StoreResult};
+use fencelock_store::StoreResult;
 use redis::Value;
 
 use super::not_held;
 use crate::{
     reply::{Odd, bytes, list, number, time_left},
+    rights,
     script::{Script, script},
     wire::Wire,
 };
@@ -42,14 +43,9 @@ async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec
         let decode = |(request, value): (&RenewRequest, _)| decode(request, value, &mut refused);
         part.iter().zip(replies).map(decode).collect::<Result<Vec<_>, Odd>>()
     })?;
-    let extended = |answer: &Renewed| matches!(answer, Renewed::Extended { .. });
-    match refused.map(|text| wire.refused_inside(&text)) {
-        // What was read of the other leases says nothing when this is not the primary.
-        Some(failure)
-            if reply.answer.iter().all(|answer| *answer == Renewed::Unknown)
-                || (failure.retire && !reply.answer.iter().any(extended)) =>
-        {
-            Err(StoreError::from(failure))
+    match refused {
+        Some(text) if wire.refused_inside(&text).voids(&reply.answer) => {
+            Err(Box::pin(rights::refused_inside(wire, &question, &text, by)).await)
         }
         _ => Ok(reply),
     }

@@ -8,6 +8,7 @@ use fencelock_store::StoreResult;
 use super::{not_held, passed_on};
 use crate::{
     reply::{bytes, number, time_left},
+    rights,
     script::{Script, script},
     wire::Wire,
 };
@@ -24,8 +25,8 @@ pub(crate) async fn shorten(
     question.arg(&request.token.to_hex());
     question.arg(request.ttl.as_millis().to_string().as_bytes());
     let answer = wire.ask(&mut question, by).await?;
-    if let Some(refused) = bytes(&answer.value).ok().and_then(|why| passed_on(wire, why)) {
-        return Err(refused);
+    if let Some(refused) = bytes(&answer.value).ok().and_then(passed_on) {
+        return Err(Box::pin(rights::refused_inside(wire, &question, &refused, by)).await);
     }
     super::read(wire, &answer, |value| {
         if number(value).is_ok() {

@@ -46,6 +46,7 @@ pub(super) fn read(text: &str) -> Result<RedisUrl, StoreError> {
         user: Some(user).filter(|user| !user.is_empty()),
         password: password.map(Password::new),
         acknowledge: super::acknowledge::read(&query)?,
+        tls: None,
     })
 }
 

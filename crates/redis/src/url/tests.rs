@@ -1,6 +1,7 @@
 //! Every form of URL, every way in which one is wrong, and that no password shows.
 
 use super::*;
+use crate::tls::Identity;
 
 fn read(text: &str) -> RedisUrl {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -47,6 +48,30 @@ fn every_form_is_read() {
 }
 
 #[test]
+fn tls_and_its_files_are_read_from_the_url() {
+    let url = read("rediss://app:x@h:7000/2?ca=/a%20b.pem&cert=/c&key=/k");
+    assert_eq!((&url.place, url.database), (&Place::Tcp("h".to_owned(), 7000), 2));
+    let identity = Identity { certificate: "/c".into(), key: "/k".into() };
+    let tls = Tls { ca: Some("/a b.pem".into()), identity: Some(identity), accepts_any: false };
+    assert_eq!(url.tls, Some(tls));
+    assert_eq!(url.to_string(), "rediss://app@h:7000/2");
+    assert_eq!(read("rediss://h").tls, Some(Tls::default()));
+    let any = read("rediss://h?danger_accept_invalid_certificates=true").tls;
+    assert!(any.is_some_and(|tls| tls.accepts_any));
+    assert_eq!(read("redis://h").tls, None);
+}
+
+#[test]
+fn only_what_stays_on_this_machine_is_local() {
+    for local in ["redis://localhost", "redis://127.8.0.1", "redis://[::1]", "unix:///s"] {
+        assert!(read(local).place.is_local(), "{local}");
+    }
+    for remote in ["redis://10.0.0.1", "redis://redis", "redis://localhost.example.com"] {
+        assert!(!read(remote).place.is_local(), "{remote}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_named() {
     let table = [
         ("redis", "can't be read"),
@@ -63,6 +88,13 @@ fn what_is_wrong_is_named() {
         ("unix://host/s", "absolute path"),
         ("redis+unix://", "absolute path"),
         ("redis://h#1", "no part after #"),
+        ("redis://h?ca=/a", "ca is for rediss:// urls"),
+        ("unix:///s?cert=/a", "cert is for rediss:// urls"),
+        ("rediss://h?ca=a", "ca in the redis url names a file by its absolute path"),
+        ("rediss://h?cert=/a", "both cert and key"),
+        ("rediss://h?key=/a", "both cert and key"),
+        ("rediss://h?caa=/a", "nearest valid one is 'ca'"),
+        ("rediss://h?danger_accept_invalid_certificates=1", "is true or not there"),
     ];
     for (text, part) in table {
         let error = refused(text);
@@ -70,9 +102,6 @@ fn what_is_wrong_is_named() {
         assert_eq!(error.kind(), StoreErrorKind::Config, "{text}");
         assert_eq!(error.outcome(), Outcome::NotDone, "{text}");
     }
-    let error = refused("rediss://h");
-    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
-    assert!(error.to_string().contains("TLS is not built yet"));
 }
 
 #[test]
@@ -99,7 +128,12 @@ fn a_password_shows_nowhere() {
 
 #[test]
 fn what_is_shown_reads_back_without_the_password() {
-    for text in ["redis://app:x@h/1", "redis://[::1]:7000/0", "unix:///s?db=3&user=a%26b&pass=x"] {
+    for text in [
+        "redis://app:x@h/1",
+        "rediss://h:7/0",
+        "redis://[::1]:7000/0",
+        "unix:///s?db=3&user=a%26b&pass=x",
+    ] {
         let url = read(text);
         let again = read(&url.to_string());
         assert_eq!(RedisUrl { password: None, ..url }, again, "{text}");

@@ -14,6 +14,7 @@ use fencelock_core::{
 };
 use fencelock_redis::{Dialect, RedisStore};
 use fencelock_store::{Store, StoreError, StoreResult, WakeupSink, rt};
+use fencelock_testkit::RedisServer;
 
 /// Both dialects.
 pub(crate) const DIALECTS: [Dialect; 2] = [Dialect::Native, Dialect::Plain];
@@ -32,6 +33,25 @@ pub(crate) fn key_of(dialect: Dialect, name: &LockName) -> Vec<u8> {
     };
     key.extend_from_slice(name.as_bytes());
     key
+}
+
+/// The commands of the line in the page for a dialect.
+pub(crate) fn documented_rights(dialect: Dialect) -> Vec<String> {
+    let page = include_str!("../../../../docs/operating/acl.md");
+    let keys = if dialect == Dialect::Native { "~fencelock:* " } else { "~app:* " };
+    let line = page.lines().find(|line| line.starts_with("user ") && line.contains(keys));
+    let line = line.expect("the page has the line");
+    line.split(' ').filter(|word| word.starts_with('+')).map(str::to_owned).collect()
+}
+
+/// A server with a user `app` of those rights, whose names begin with `app:` in the plain dialect.
+pub(crate) fn server_with_rights(dialect: Dialect, commands: &[String]) -> RedisServer {
+    let keys = match dialect {
+        Dialect::Native => "fencelock:* &fencelock:!wake:*",
+        _ => "app:*",
+    };
+    let rules = format!("on >p resetchannels ~{keys} -@all {}", commands.join(" "));
+    RedisServer::builder().acl_user("app", &rules).start()
 }
 
 pub(crate) fn name(text: impl AsRef<[u8]>) -> LockName {

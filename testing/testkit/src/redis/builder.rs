@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::certificates::{Authority, Certificate};
+
 use super::{ADMIN, NotStarted, RedisServer};
 
 /// Ports tried before giving up; each can only be lost to a process outside of the testkit.
@@ -33,6 +35,7 @@ pub struct RedisServerBuilder {
     lines: Vec<String>,
     pub(super) port: Option<u16>,
     pub(super) is_sentinel: bool,
+    pub(super) has_tls: bool,
 }
 
 impl RedisServerBuilder {
@@ -72,6 +75,19 @@ impl RedisServerBuilder {
         self
     }
 
+    /// Listens for TLS too, on a port of its own: see [`RedisServer::tls_url`]. With `clients_of` it
+    /// takes only clients with a certificate of that authority.
+    pub fn tls(mut self, shows: &Certificate, clients_of: Option<&Authority>) -> Self {
+        self.has_tls = true;
+        let is_asked = clients_of.is_some();
+        // A server without an authority does not start, although it asks nobody for anything.
+        let authority = clients_of.map_or_else(|| shows.certificate.clone(), Authority::file);
+        self.config("tls-cert-file", &shows.certificate.display().to_string())
+            .config("tls-key-file", &shows.key.display().to_string())
+            .config("tls-ca-cert-file", &authority.display().to_string())
+            .config("tls-auth-clients", if is_asked { "yes" } else { "no" })
+    }
+
     /// Takes this port instead of a drawn one.
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
@@ -100,10 +116,11 @@ impl RedisServerBuilder {
     pub(super) fn configuration(
         &self,
         directory: &Path,
-        port: u16,
+        ports: (u16, Option<u16>),
         admin_password: &str,
     ) -> String {
         let shown = directory.display();
+        let (port, tls_port) = ports;
         let mut text = format!(
             "bind 127.0.0.1\nport {port}\nunixsocket {shown}/redis.sock\ndir {shown}\n\
              daemonize no\nlogfile {shown}/redis.log\n\
@@ -118,6 +135,9 @@ impl RedisServerBuilder {
         });
         if let Some(password) = &self.password {
             let _ = writeln!(text, "requirepass {password}");
+        }
+        if let Some(port) = tls_port {
+            let _ = writeln!(text, "tls-port {port}");
         }
         for line in &self.lines {
             text.push_str(line);

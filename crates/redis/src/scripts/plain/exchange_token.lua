@@ -41,10 +41,12 @@ end
 if why then
   return { 'n', why }
 end
+-- An expiry that nothing moves to: a right that is missing then refuses the whole, and it is allowed
+-- when memory is full, as is every write after it.
+redis.call('PEXPIRE', KEYS[1], 1, 'GT')
+local least, ttl = least_left(), tonumber(ARGV[3])
 for i = 1, #KEYS do
-  -- The expiry first: a right that is missing then refuses the whole, and it is allowed when
-  -- memory is full, as is every write after it.
-  redis.call('PEXPIRE', KEYS[i], ARGV[3], 'GT')
   redis.call('SET', KEYS[i], ARGV[2], 'KEEPTTL')
+  redis.call('PEXPIRE', KEYS[i], ttl, 'GT')
 end
-return { 'g', least_left() }
+return { 'g', least >= 0 and least < ttl and ttl or least }

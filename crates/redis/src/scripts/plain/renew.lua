@@ -14,10 +14,14 @@ for argument = 1, #ARGV, 3 do
   local to = from + ARGV[argument] - 1
   local reply = why_not_held(from, to, ARGV[argument + 1])
   if not reply then
-    local least = -1
+    local least, ttl = -1, tonumber(ARGV[argument + 2])
     for i = from, to do
-      redis.call('PEXPIRE', KEYS[i], ARGV[argument + 2], 'GT')
+      -- Looked at before it is moved: whoever may not look has changed nothing.
       local left = redis.call('PTTL', KEYS[i])
+      redis.call('PEXPIRE', KEYS[i], ttl, 'GT')
+      if left >= 0 and left < ttl then
+        left = ttl
+      end
       if left >= 0 and (least < 0 or left < least) then
         least = left
       end

@@ -11,9 +11,11 @@ local why = why_not_held(1, #KEYS, ARGV[1])
 if why then
   return why
 end
-local most = 0
+local most, ttl = 0, tonumber(ARGV[2])
 for i = 1, #KEYS do
-  redis.call('PEXPIRE', KEYS[i], ARGV[2], 'LT')
-  most = math.max(most, redis.call('PTTL', KEYS[i]))
+  -- Looked at before it is moved: whoever may not look has changed nothing.
+  local left = redis.call('PTTL', KEYS[i])
+  redis.call('PEXPIRE', KEYS[i], ttl, 'LT')
+  most = math.max(most, left >= 0 and left < ttl and left or ttl)
 end
 return most
