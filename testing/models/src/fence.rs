@@ -15,11 +15,12 @@ use std::{
 };
 
 use fencelock_core::{
-    AcquireRequest, Acquired, Fence, FencingToken, ForceReleaseRequest, Lines, ListenerId,
-    LockName, Place, RaiseFenceRequest, Raised, Record, Rules, StoreNow, StoreTime, Token, Told,
-    Ttl, Wakeup,
+    AcquireRequest, Acquired, Fence, FencingToken, ForceReleaseRequest, LockName,
+    RaiseFenceRequest, Raised, Record, Rules, StoreNow, StoreTime, Token, Ttl,
 };
 use stateright::{Model, Property};
+
+use crate::nobody::Nobody;
 
 /// How many nodes there are, and how many make a majority.
 const NODES: usize = 3;
@@ -378,37 +379,6 @@ fn left(number: u64) -> [Option<Record>; 1] {
         let _ = rules.force_release(&mut records, &mut Nobody, &force, now());
     }
     records
-}
-
-/// A node where nobody waits.
-struct Nobody;
-
-impl Lines for Nobody {
-    fn len(&mut self, _: usize) -> u32 {
-        0
-    }
-
-    fn first(&mut self, _: usize) -> Option<Place> {
-        None
-    }
-
-    fn has(&mut self, _: usize, _: Token) -> bool {
-        false
-    }
-
-    fn put(&mut self, _: usize, _: Place) -> u32 {
-        0
-    }
-
-    fn remove(&mut self, _: usize, _: Token) -> bool {
-        false
-    }
-
-    fn offer(&mut self, _: usize, _: &Place, _: Wakeup) -> Told {
-        Told::Nobody
-    }
-
-    fn tell(&mut self, _: ListenerId, _: Wakeup) {}
 }
 
 /// An attempt by one number: clients make up to so many.

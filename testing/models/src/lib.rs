@@ -8,4 +8,6 @@
 //! else it would find nothing at all.
 
 pub mod fence;
+mod nobody;
 pub mod queue;
+pub mod quorum;
