@@ -4,8 +4,10 @@
 //! environment and of files are read too.
 
 mod flags;
+mod init;
 
 pub(crate) use flags::Flags;
+pub(crate) use init::Init;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -42,6 +44,7 @@ pub(crate) enum Command {
     Show(Show),
     Ls(Ls),
     Revoke(Revoke),
+    Init(Init),
     Completions(Completions),
     Man(Man),
 }
@@ -349,12 +352,15 @@ pub(crate) struct NameArgs {
 pub(crate) struct StoreArgs {
     /// Where the locks are [default: a file of yours, see `fencelock --help`]
     ///
-    /// redis://HOST:PORT/DB, rediss://HOST:PORT/DB (TLS), redis+cluster://HOST1,HOST2,
-    /// redis+unix:///SOCKET or sqlite:/PATH. Other users of this machine can see a password that
-    /// stands here: use FENCELOCK_STORE or --store-password-file.
+    /// redis://HOST:PORT/DB, rediss://HOST:PORT/DB (TLS), redis+sentinel://HOST,HOST/SERVICE/DB,
+    /// redis+cluster://HOST,HOST, redis+unix:///SOCKET or sqlite:/PATH. Other users of this machine
+    /// can see a password that stands here: use FENCELOCK_STORE or --store-password-file. Given
+    /// several times: a quorum of independent servers, held while most of them say so.
     #[arg(long, value_name = "URL")]
-    store: Option<String>,
+    store: Vec<String>,
     /// Read the store's password from the first line of this file
+    ///
+    /// Of a quorum: one line for all stores, or one for each, in their order.
     #[arg(long, value_name = "FILE")]
     store_password_file: Option<String>,
     /// How locks are written on a Redis store [default: native]

@@ -47,9 +47,12 @@ pub(crate) fn of_kind(kind: ErrorKind) -> Exit {
         | ErrorKind::ForeignValue
         | ErrorKind::QueueFull => Exit::Busy,
         ErrorKind::Lost => Exit::Lost,
-        ErrorKind::Unavailable | ErrorKind::Full | ErrorKind::TooLate | ErrorKind::Unknown => {
-            Exit::Unavailable
-        }
+        ErrorKind::Unavailable
+        | ErrorKind::NoQuorum
+        | ErrorKind::Full
+        | ErrorKind::NotAcknowledged
+        | ErrorKind::TooLate
+        | ErrorKind::Unknown => Exit::Unavailable,
         ErrorKind::Denied => Exit::Denied,
         ErrorKind::Unsupported | ErrorKind::Config | ErrorKind::CrossSlot => Exit::Usage,
         _ => Exit::Internal,

@@ -67,6 +67,11 @@ Without a store the locks are in $XDG_STATE_HOME/fencelock/locks.db (else
 machine sees them. A fleet sets --distributed, so that a host without a store
 refuses to run instead of locking only itself.
 
+Several stores are one, a quorum of independent servers: --store given several
+times, URLs with spaces between them in FENCELOCK_STORE, or a list in a file
+(store = [\"redis://a\", \"redis://b\", \"redis://c\"]). New servers count only
+after `fencelock init`.
+
 {}",
         exit::table()
     )

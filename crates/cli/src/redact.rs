@@ -50,7 +50,7 @@ fn redact_authority(url: &str) -> String {
 
 fn redact_query(text: &str) -> String {
     let mut out = text.to_owned();
-    for name in ["pass=", "password="] {
+    for name in SECRETS {
         for mark in ['?', '&'] {
             let needle = format!("{mark}{name}");
             let mut from = 0;
@@ -66,6 +66,9 @@ fn redact_query(text: &str) -> String {
     }
     out
 }
+
+/// Settings behind the question mark whose value is a secret.
+const SECRETS: [&str; 3] = ["pass=", "password=", "sentinel_pass="];
 
 fn ends_url(character: char) -> bool {
     character.is_whitespace() || matches!(character, '`' | '\'' | '"' | ')' | ',')
@@ -92,7 +95,7 @@ fn without_query(url: &str) -> String {
     let Some((path, query)) = url.split_once('?') else { return url.to_owned() };
     let kept: Vec<&str> = query
         .split('&')
-        .filter(|pair| !pair.starts_with("pass=") && !pair.starts_with("password="))
+        .filter(|pair| !SECRETS.iter().any(|secret| pair.starts_with(secret)))
         .collect();
     if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) }
 }
@@ -109,6 +112,10 @@ mod tests {
             ("cannot read `redis://me:s3/c@ret@h`, try", "cannot read `redis://me:***@h`, try"),
             ("redis+unix:///s.sock?db=1&pass=s3cret", "redis+unix:///s.sock?db=1&pass=***"),
             ("unix:/s.sock?password=s3cret&db=1", "unix:/s.sock?password=***&db=1"),
+            (
+                "redis+sentinel://a,b/m?sentinel_pass=s3cret",
+                "redis+sentinel://a,b/m?sentinel_pass=***",
+            ),
             ("two: redis://:a@x redis://:b@y", "two: redis://:***@x redis://:***@y"),
             ("no url at all", "no url at all"),
         ] {
@@ -140,6 +147,7 @@ mod tests {
             ("redis://h/3", "redis://h/3"),
             ("redis+unix:///s.sock?db=1&pass=s3cret", "redis+unix:///s.sock?db=1"),
             ("unix:/s.sock?pass=s3cret", "unix:/s.sock"),
+            ("redis+sentinel://me:x@a,b/m?db=1&sentinel_pass=y", "redis+sentinel://me@a,b/m?db=1"),
             ("sqlite:/var/lib/a@b:c.db", "sqlite:/var/lib/a@b:c.db"),
         ] {
             assert_eq!(without_password(url), handed_on);

@@ -1,14 +1,16 @@
-//! Which store the locks are in: resolves URL, password and dialect, and opens the client.
+//! Which store the locks are in: resolves URLs, passwords and dialect, and opens the client. Several
+//! URLs are one store, a quorum.
 //!
-//! The password never leaves this file but into the client. Nothing here does I/O to a store.
+//! Passwords never leave this folder but into the client. Nothing here does I/O to a store.
+
+mod password;
 
 use std::env;
 use std::fs;
-use std::io::{self, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use fencelock::{Client, ErrorKind};
+use fencelock::{Client, ClientBuilder, ErrorKind};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -17,10 +19,16 @@ use crate::settings::{Dialect, Origin, Settings, Sourced};
 
 /// A store that was chosen and not yet opened.
 pub(crate) struct Store {
-    url: String,
+    /// At least one.
+    nodes: Vec<Node>,
     origin: Option<Origin>,
-    password: Option<String>,
     dialect: Option<Dialect>,
+}
+
+/// One of the stores: the only one, or a member of a quorum.
+pub(crate) struct Node {
+    url: String,
+    password: Option<String>,
 }
 
 impl Store {
@@ -30,11 +38,12 @@ impl Store {
     /// Settings that can't be had together; no place for the default store; a password file that
     /// can't be read.
     pub(crate) fn choose(settings: &Settings) -> Result<Self, Failure> {
-        let (url, origin) = match &settings.store {
+        let (urls, origin) = match &settings.stores {
             Some(Sourced { value, origin }) => (value.clone(), Some(origin.clone())),
-            None => (default_url(settings.distributed.is_some())?, None),
+            None => (vec![default_url(settings.distributed.is_some())?], None),
         };
-        let mut store = Self { url, origin, password: None, dialect: None };
+        let nodes = urls.into_iter().map(|url| Node { url, password: None }).collect();
+        let mut store = Self { nodes, origin, dialect: None };
         if let Some(distributed) = settings.distributed.as_ref().filter(|_| !store.is_remote()) {
             return Err(store.refuse_local(&distributed.origin));
         }
@@ -44,7 +53,7 @@ impl Store {
             }
             store.dialect = Some(dialect.value);
         }
-        store.password = store.read_password(settings)?;
+        store.read_passwords(settings)?;
         Ok(store)
     }
 
@@ -64,24 +73,49 @@ impl Store {
         if self.origin.is_none() {
             self.make_folder()?;
         }
-        let mut builder = Client::builder(&self.url);
-        if self.is_remote() {
+        let client = match &self.nodes[..] {
+            [only] => self.builder(only, dialect).build(),
+            nodes => {
+                let builder = Client::quorum_builder(nodes.iter().map(Node::whole_url));
+                match self.is_remote() {
+                    true => builder.dialect(dialect.name()).build(),
+                    false => builder.build(),
+                }
+            }
+        };
+        client.map_err(|error| self.unusable(&error))
+    }
+
+    /// The settings of one of the stores, as if it were the only one.
+    pub(crate) fn builder(&self, node: &Node, dialect: Dialect) -> ClientBuilder {
+        let mut builder = Client::builder(&node.url);
+        if node.is_remote() {
             builder = builder.dialect(dialect.name());
         }
-        if let Some(password) = &self.password {
+        if let Some(password) = &node.password {
             builder = builder.password(password.clone());
         }
-        builder.build().map_err(|error| {
-            let failure = Failure::of_library(&error);
-            let misread = matches!(error.kind(), ErrorKind::Config | ErrorKind::Unsupported);
-            match &self.origin {
-                Some(origin) if misread => {
-                    let sentence = format!("can't be used: {failure}");
-                    origin.fail(&sentence)
-                }
-                _ => failure,
-            }
-        })
+        builder
+    }
+
+    /// The stores, one by one.
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The failure for a store that can't be opened.
+    pub(crate) fn unusable(&self, error: &fencelock::Error) -> Failure {
+        let failure = Failure::of_library(error);
+        let misread = matches!(error.kind(), ErrorKind::Config | ErrorKind::Unsupported);
+        match &self.origin {
+            Some(origin) if misread => origin.fail(&format!("can't be used: {failure}")),
+            _ => failure,
+        }
+    }
+
+    /// The dialect that was asked for.
+    pub(crate) fn dialect(&self) -> Option<Dialect> {
+        self.dialect
     }
 
     /// The dialects in which a name is looked up: both, unless one was asked for.
@@ -93,21 +127,9 @@ impl Store {
         }
     }
 
-    /// The URL for the environment of a command: without password.
-    pub(crate) fn url_for_the_command(&self) -> String {
-        let url = without_password(&self.url);
-        match url.get(..SQLITE.len()) {
-            // The command may change its directory, and would get another store then.
-            Some(scheme) if scheme.eq_ignore_ascii_case(SQLITE) => {
-                let rest = &url[SQLITE.len()..];
-                let path = rest.strip_prefix("//").unwrap_or(rest);
-                match std::path::absolute(path) {
-                    Ok(path) => format!("{SQLITE}{}", path.display()),
-                    Err(_) => url,
-                }
-            }
-            _ => url,
-        }
+    /// The URLs for the environment of a command: without passwords.
+    pub(crate) fn urls_for_the_command(&self) -> String {
+        self.nodes.iter().map(Node::url_for_the_command).collect::<Vec<_>>().join(" ")
     }
 
     /// Whether it was named on the command line.
@@ -115,10 +137,9 @@ impl Store {
         matches!(self.origin, Some(Origin::Flag(_)))
     }
 
-    /// Whether other machines see it, too.
+    /// Whether other machines see it, too: of a quorum, all of it.
     fn is_remote(&self) -> bool {
-        let url = self.url.to_ascii_lowercase();
-        ![SQLITE, "memory:"].iter().any(|scheme| url.starts_with(scheme))
+        self.nodes.iter().all(Node::is_remote)
     }
 
     /// The failure for a store of this machine where only others are allowed.
@@ -126,7 +147,8 @@ impl Store {
         let why = format!("is seen by this machine only, and {distributed} refuses that");
         match &self.origin {
             Some(origin) => {
-                let url = without_password(&self.url);
+                let local = self.nodes.iter().find(|node| !node.is_remote());
+                let url = local.map(Node::shown).unwrap_or_default();
                 origin.fail(&format!("`{url}` {why}: give a Redis store"))
             }
             None => Failure::new(
@@ -139,26 +161,18 @@ impl Store {
         }
     }
 
-    fn read_password(&self, settings: &Settings) -> Result<Option<String>, Failure> {
-        let Some(Sourced { value: path, origin }) = &settings.store_password_file else {
-            return Ok(None);
-        };
-        if !self.is_remote() {
+    fn read_passwords(&mut self, settings: &Settings) -> Result<(), Failure> {
+        let Some(file) = &settings.store_password_file else { return Ok(()) };
+        if !self.nodes.iter().any(Node::is_remote) {
             // Set for all stores in the environment or a file, it does no harm here.
-            return match origin {
-                Origin::Flag(_) => Err(origin.fail("is of no use: this store has no password")),
-                _ => Ok(None),
+            return match &file.origin {
+                origin @ Origin::Flag(_) => {
+                    Err(origin.fail("is of no use: this store has no password"))
+                }
+                _ => Ok(()),
             };
         }
-        match first_line(Path::new(path)) {
-            Ok(password) if password.is_empty() => Err(origin
-                .fail(&format!("names {path}, whose first line is empty"))
-                .with_code(Exit::Config)),
-            Ok(password) => Ok(Some(password)),
-            Err(error) => Err(origin
-                .fail(&format!("names {path}, which can't be read: {error}"))
-                .with_code(Exit::Config)),
-        }
+        password::give(&mut self.nodes, file)
     }
 
     /// The folder of the default store, for its owner only.
@@ -180,16 +194,48 @@ impl Store {
     }
 }
 
-impl std::fmt::Debug for Store {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Store({})", without_password(&self.url))
+impl Node {
+    /// Without its password.
+    pub(crate) fn shown(&self) -> String {
+        without_password(&self.url)
+    }
+
+    /// Whether other machines see it, too.
+    pub(crate) fn is_remote(&self) -> bool {
+        let url = self.url.to_ascii_lowercase();
+        ![SQLITE, "memory:"].iter().any(|scheme| url.starts_with(scheme))
+    }
+
+    /// With its password.
+    fn whole_url(&self) -> String {
+        match &self.password {
+            Some(password) if self.is_remote() => password::with_password(&self.url, password),
+            _ => self.url.clone(),
+        }
+    }
+
+    fn url_for_the_command(&self) -> String {
+        let url = self.shown();
+        match url.get(..SQLITE.len()) {
+            // The command may change its directory, and would get another store then.
+            Some(scheme) if scheme.eq_ignore_ascii_case(SQLITE) => {
+                let rest = &url[SQLITE.len()..];
+                let path = rest.strip_prefix("//").unwrap_or(rest);
+                match std::path::absolute(path) {
+                    Ok(path) => format!("{SQLITE}{}", path.display()),
+                    Err(_) => url,
+                }
+            }
+            _ => url,
+        }
     }
 }
 
-fn first_line(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    fs::File::open(path)?.take(PASSWORD_FILE_BYTES_MAX).read_to_string(&mut text)?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let nodes: Vec<String> = self.nodes.iter().map(Node::shown).collect();
+        write!(f, "Store({})", nodes.join(" "))
+    }
 }
 
 fn default_url(distributed: bool) -> Result<String, Failure> {
@@ -226,5 +272,3 @@ fn default_path() -> Option<PathBuf> {
 }
 
 const SQLITE: &str = "sqlite:";
-/// A password is a line; anything longer is another file.
-const PASSWORD_FILE_BYTES_MAX: u64 = 64 * 1024;

@@ -8,8 +8,8 @@ use std::{
 };
 
 use fencelock_core::{Drift, Retain, Ttl};
-#[cfg(any(feature = "redis", feature = "sqlite"))]
-use fencelock_store::StoreError;
+#[cfg(feature = "redis")]
+use fencelock_redis::RedisStore;
 use fencelock_store::{MemoryStore, Store};
 
 use crate::{Client, Error, context::Settings, url::Address};
@@ -57,12 +57,37 @@ pub struct ClientBuilder {
     url: String,
     password: Option<String>,
     dialect: Option<String>,
-    settings: Settings,
+    guard: RestartGuard,
+    pub(crate) settings: Settings,
+}
+
+/// What keeps a Redis server that restarted from granting again what it may have forgotten.
+///
+/// No ttl may be longer than the span that is given: the same for all clients of the server. A
+/// server that is really new is told so by `fencelock init` or [`ClientBuilder::initialise`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RestartGuard {
+    /// Nothing.
+    #[default]
+    Off,
+    /// No new grant is taken from a server that has been running for less than this and a second.
+    Uptime(Duration),
+    /// The server itself refuses for as long, from the first request on that finds it without the
+    /// marker of its present life: also after `FLUSHALL`, with an old snapshot, or where another
+    /// server answers at the address.
+    Strict(Duration),
 }
 
 impl ClientBuilder {
     pub(crate) fn new(url: &str) -> Self {
-        Self { url: url.to_owned(), password: None, dialect: None, settings: Settings::default() }
+        Self {
+            url: url.to_owned(),
+            password: None,
+            dialect: None,
+            guard: RestartGuard::Off,
+            settings: Settings::default(),
+        }
     }
 
     /// The password, for a url that has none. It is never shown.
@@ -74,6 +99,12 @@ impl ClientBuilder {
     /// libraries that use `SET NX PX`, and has no fencing tokens.
     pub fn dialect(self, dialect: impl Into<String>) -> Self {
         Self { dialect: Some(dialect.into()), ..self }
+    }
+
+    /// What keeps a Redis server that restarted from granting again what it may have forgotten;
+    /// nothing, unless asked for. The plain dialect has none.
+    pub fn restart_guard(self, guard: RestartGuard) -> Self {
+        Self { guard, ..self }
     }
 
     /// The allowance between the clocks of this machine and the store.
@@ -105,11 +136,7 @@ impl ClientBuilder {
     /// # Errors
     /// `Config` for a url or a setting that can't work.
     pub fn build(self) -> Result<Client, Error> {
-        let limit = self.settings.request_timeout;
-        if limit < Duration::from_millis(1) || limit > Ttl::MAX.as_duration() {
-            let what = format!("a request timeout is between 1ms and 24h, not {limit:?}");
-            return Err(Error::config(what));
-        }
+        self.check()?;
         let address = Address::parse(&self.url)?;
         let store = self.open(&address)?;
         // Two clients of one server are one store; two of `memory:` are not.
@@ -120,9 +147,34 @@ impl ClientBuilder {
         Ok(Client::assemble(store, self.settings, identity.as_deref()))
     }
 
+    /// Checks what does not depend on the store.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let limit = self.settings.request_timeout;
+        if limit < Duration::from_millis(1) || limit > Ttl::MAX.as_duration() {
+            let what = format!("a request timeout is between 1ms and 24h, not {limit:?}");
+            return Err(Error::config(what));
+        }
+        Ok(())
+    }
+
+    /// Whether locks are written as other libraries do.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.dialect.as_deref() == Some("plain")
+    }
+
+    /// One of several stores: a password in its url is its own.
+    #[cfg(feature = "quorum")]
+    pub(crate) fn open_node(&self, address: &Address<'_>) -> Result<Arc<dyn Store>, Error> {
+        match address {
+            Address::Redis(url) => self.redis(url, Password::OfUrl),
+            _ => self.open(address),
+        }
+    }
+
     fn open(&self, address: &Address<'_>) -> Result<Arc<dyn Store>, Error> {
         match address {
-            Address::Redis(url) => self.redis(url),
+            Address::Redis(url) => self.redis(url, Password::OfBuilder),
             Address::Sqlite(path) => {
                 self.refuse_redis_settings("sqlite")?;
                 sqlite(path)
@@ -138,6 +190,9 @@ impl ClientBuilder {
         if self.password.is_some() {
             return Err(Error::config(format!("a {scheme}: store has no password")));
         }
+        if self.guard != RestartGuard::Off {
+            return Err(Error::config(format!("a {scheme}: store has no restart guard")));
+        }
         match self.dialect.as_deref() {
             None | Some("native") => Ok(()),
             Some(other) => Err(Error::config(format!(
@@ -147,13 +202,31 @@ impl ClientBuilder {
     }
 
     #[cfg(not(feature = "redis"))]
-    fn redis(&self, _: &str) -> Result<Arc<dyn Store>, Error> {
+    fn redis(&self, _: &str, _: Password) -> Result<Arc<dyn Store>, Error> {
         Err(Error::config("this build has no redis stores: its feature `redis` is off"))
     }
 
     #[cfg(feature = "redis")]
-    fn redis(&self, url: &str) -> Result<Arc<dyn Store>, Error> {
-        use fencelock_redis::{Dialect, RedisStore};
+    fn redis(&self, url: &str, own: Password) -> Result<Arc<dyn Store>, Error> {
+        self.redis_store(url, own).map(|store| Arc::new(store) as Arc<dyn Store>)
+    }
+
+    /// The only store, which must be a Redis server.
+    #[cfg(feature = "redis")]
+    pub(crate) fn only_redis(&self) -> Result<RedisStore, Error> {
+        self.check()?;
+        match Address::parse(&self.url)? {
+            Address::Redis(url) => self.redis_store(url, Password::OfBuilder),
+            _ => {
+                let what = "only redis servers have a restart guard";
+                Err(Error::new(crate::ErrorKind::Unsupported, what))
+            }
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    fn redis_store(&self, url: &str, own: Password) -> Result<RedisStore, Error> {
+        use fencelock_redis::Dialect;
 
         let dialect = match self.dialect.as_deref() {
             None | Some("native") => Dialect::Native,
@@ -164,17 +237,38 @@ impl ClientBuilder {
                 return Err(Error::config(what));
             }
         };
-        let mut builder = RedisStore::builder(url.parse().map_err(Error::from_store)?);
-        if let Some(password) = &self.password {
+        let url: fencelock_redis::RedisUrl = url.parse().map_err(Error::from_store)?;
+        let kept = own != Password::OfBuilder && url.has_password();
+        let mut builder = RedisStore::builder(url);
+        if let Some(password) = self.password.as_ref().filter(|_| !kept) {
             builder = builder.password(password);
         }
-        opened(builder.dialect(dialect).build())
+        let max_ttl = |span: Duration| {
+            let what =
+                |error| Error::config(format!("a restart guard can't have {span:?}: {error}"));
+            Ttl::new(span).map_err(what)
+        };
+        builder = match self.guard {
+            RestartGuard::Off => builder,
+            RestartGuard::Uptime(span) => builder.restart_guard(max_ttl(span)?),
+            RestartGuard::Strict(span) => builder.strict_restart_guard(max_ttl(span)?),
+        };
+        builder.dialect(dialect).build().map_err(Error::from_store)
     }
+}
+
+/// Which password counts where there are two.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Password {
+    OfBuilder,
+    #[cfg(feature = "quorum")]
+    OfUrl,
 }
 
 #[cfg(feature = "sqlite")]
 fn sqlite(path: &str) -> Result<Arc<dyn Store>, Error> {
-    opened(fencelock_sqlite::SqliteStore::open(path))
+    let store = fencelock_sqlite::SqliteStore::open(path).map_err(Error::from_store)?;
+    Ok(Arc::new(store))
 }
 
 #[cfg(not(feature = "sqlite"))]
@@ -182,16 +276,12 @@ fn sqlite(_: &str) -> Result<Arc<dyn Store>, Error> {
     Err(Error::config("this build has no sqlite stores: its feature `sqlite` is off"))
 }
 
-#[cfg(any(feature = "redis", feature = "sqlite"))]
-fn opened<S: Store>(store: Result<S, StoreError>) -> Result<Arc<dyn Store>, Error> {
-    store.map(|store| Arc::new(store) as Arc<dyn Store>).map_err(Error::from_store)
-}
-
 impl fmt::Debug for ClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The url may contain a password, too.
         f.debug_struct("ClientBuilder")
             .field("dialect", &self.dialect)
+            .field("guard", &self.guard)
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }

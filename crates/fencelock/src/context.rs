@@ -13,7 +13,7 @@ use std::{
 
 use fencelock_core::{
     Binding, ClockStep, Drift, LossReason, Moment, NotHeld, ProcessId, RenewalSchedule, Retain,
-    StoreOffset, StoreTime,
+    RetryStrategy, StoreOffset, StoreTime,
 };
 use fencelock_store::{Clock, Reply, Store, StoreError, StoreErrorKind, StoreResult, rt};
 
@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) request_timeout: Duration,
     pub(crate) retain: Retain,
     pub(crate) label: Option<String>,
+    /// How tries are spaced where the store keeps no line and the caller does not say.
+    pub(crate) retry: RetryStrategy,
 }
 
 impl Default for Settings {
@@ -42,6 +44,7 @@ impl Default for Settings {
             request_timeout: Duration::from_secs(1),
             retain: Retain::DEFAULT,
             label: None,
+            retry: RetryStrategy::default(),
         }
     }
 }

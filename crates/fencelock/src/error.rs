@@ -22,8 +22,13 @@ pub enum ErrorKind {
     AlreadyHeld,
     /// The store can't be reached or can't serve now.
     Unavailable,
+    /// Too few nodes of a quorum answered; the message says what each of them said.
+    NoQuorum,
     /// The store has no room for a new record.
     Full,
+    /// The lock was granted, but the replicas (or the disk) that were to acknowledge it did not; it
+    /// was given back.
+    NotAcknowledged,
     /// Too many wait for the lock already.
     QueueFull,
     /// The store refused who we are or what we may do.
@@ -97,7 +102,10 @@ impl Error {
         let kind = match (error.kind(), error.outcome()) {
             (StoreErrorKind::Unavailable, Outcome::NotDone) => ErrorKind::Unavailable,
             (StoreErrorKind::Unavailable, Outcome::Unknown) => ErrorKind::Unknown,
+            (StoreErrorKind::NoQuorum, Outcome::NotDone) => ErrorKind::NoQuorum,
+            (StoreErrorKind::NoQuorum, Outcome::Unknown) => ErrorKind::Unknown,
             (StoreErrorKind::Full, _) => ErrorKind::Full,
+            (StoreErrorKind::NotAcknowledged, _) => ErrorKind::NotAcknowledged,
             (StoreErrorKind::Denied, _) => ErrorKind::Denied,
             (StoreErrorKind::Unsupported, _) => ErrorKind::Unsupported,
             (StoreErrorKind::Config, _) => ErrorKind::Config,
@@ -148,7 +156,9 @@ impl Error {
         match self.0.kind {
             ErrorKind::WaitExpired
             | ErrorKind::Unavailable
+            | ErrorKind::NoQuorum
             | ErrorKind::Full
+            | ErrorKind::NotAcknowledged
             | ErrorKind::QueueFull
             | ErrorKind::TooLate
             | ErrorKind::Unknown => RetryAdvice::Later,
@@ -203,6 +213,12 @@ impl Error {
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         self.kind() == ErrorKind::Unavailable
+    }
+
+    /// Too few nodes of a quorum answered.
+    #[must_use]
+    pub fn is_no_quorum(&self) -> bool {
+        self.kind() == ErrorKind::NoQuorum
     }
 
     /// Nobody knows whether the request was carried out.

@@ -54,6 +54,8 @@ pub mod fenced;
 mod guard;
 mod held;
 mod holder;
+#[cfg(feature = "redis")]
+mod initialise;
 mod keeper;
 mod lease;
 mod leave;
@@ -65,6 +67,8 @@ mod plan;
 mod policy;
 mod process;
 mod queued;
+#[cfg(feature = "quorum")]
+mod quorum;
 mod release;
 mod revoke;
 mod run;
@@ -81,11 +85,15 @@ pub use fencelock_core::{
 };
 pub use fencelock_store::{Capabilities, Clock, ManualClock, MemoryStore, Store};
 
+#[cfg(feature = "redis")]
+pub use self::initialise::{IfUsed, Initialised};
 pub(crate) use self::mutex::Order;
+#[cfg(feature = "quorum")]
+pub use self::quorum::{ConnectQuorum, QuorumBuilder, connect_quorum};
 pub use self::{
     across::{AcrossGuard, AcrossHeld, AcrossSlots},
     client::Client,
-    connect::{ClientBuilder, Connect, connect},
+    connect::{ClientBuilder, Connect, RestartGuard, connect},
     danger::Danger,
     error::{Error, ErrorKind, RetryAdvice},
     guard::Guard,

@@ -12,7 +12,8 @@ pub(crate) enum Address<'a> {
     Memory,
 }
 
-const SCHEMES: &str = "redis://host:port/db, rediss://host:port/db, redis+cluster://host1,host2/, redis+unix:///path, \
+const SCHEMES: &str = "redis://host:port/db, rediss://host:port/db, \
+     redis+sentinel://host,host/service, redis+cluster://host,host/, redis+unix:///path, \
      sqlite:path, memory:";
 
 impl<'a> Address<'a> {
@@ -23,7 +24,9 @@ impl<'a> Address<'a> {
         };
         match scheme.to_ascii_lowercase().as_str() {
             // Also what it does not speak yet: it says so itself.
-            "redis" | "rediss" | "redis+unix" | "unix" | "redis+cluster" => Ok(Self::Redis(url)),
+            "redis" | "rediss" | "redis+sentinel" | "redis+cluster" | "redis+unix" | "unix" => {
+                Ok(Self::Redis(url))
+            }
             "sqlite" => {
                 // Only three slashes are an absolute path; two would make the first folder a host.
                 let path = match rest.strip_prefix("//") {

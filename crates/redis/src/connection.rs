@@ -16,10 +16,15 @@
 //! RESP3 is spoken because only there the client library says, before the next request, that a
 //! connection has ended: that request goes out on a fresh one and nobody hears of it.
 
+mod admission;
 mod courier;
+mod dialling;
 mod ears;
 mod lane;
 mod link;
+mod replica;
+mod route;
+mod sentinels;
 mod settings;
 mod shortcut;
 
@@ -36,18 +41,22 @@ use fencelock_core::Moment;
 use fencelock_store::{Clock, Outcome, StoreError, StoreErrorKind, rt};
 use redis::Value;
 
-use self::lane::{Departed, Lane};
 pub(crate) use self::{
     ears::{Channels, Ear, Hearer},
     lane::{Arrived, Flight},
     link::Greeting,
     shortcut::Shortcut,
 };
+use self::{
+    lane::{Departed, Lane},
+    route::Route,
+};
 use crate::{
     error::{self, Failure},
+    guard::Guard,
     notice,
-    script::{Allowed, Form, Question},
-    url::RedisUrl,
+    script::{Admission, Allowed, Form, Question},
+    url::{Place, RedisUrl},
 };
 
 /// Whether a request may go out a second time after the first copy may have been carried out.
@@ -78,6 +87,8 @@ pub(crate) struct Answer {
     pub(crate) resent: bool,
     /// The script was sent by its text.
     pub(crate) by_text: bool,
+    /// The number of the connection that it came over.
+    pub(crate) connection: u64,
 }
 
 /// Why there is no answer.
@@ -120,11 +131,14 @@ pub(crate) struct Connections {
 /// Where connections lead to.
 pub(crate) struct Target {
     url: RedisUrl,
+    route: Route,
     /// How messages call the server.
     pub(crate) at: String,
     /// What is known of its scripts.
     allowed: Allowed,
     shortcut: Arc<Shortcut>,
+    /// Who may be granted something, where that is limited.
+    guard: Option<Guard>,
 }
 
 impl Connections {
@@ -134,17 +148,25 @@ impl Connections {
     /// The most runtimes with a connection of their own; one more takes the place of the oldest.
     const LANES_MAX: usize = 256;
 
-    pub(crate) fn new(url: &RedisUrl) -> Result<Self, StoreError> {
+    pub(crate) fn new(url: &RedisUrl, guard: Option<Guard>) -> Result<Self, StoreError> {
         let at = url.to_string();
         // What is wrong with the settings is said before the first call.
-        let _usable = settings::client(url, &url.place, &at)?;
+        let _usable = match &url.place {
+            Place::Sentinels(service) => {
+                let sentinel = service.url(url, &service.sentinels[0]);
+                settings::client(&sentinel, &sentinel.place, &at)?
+            }
+            place => settings::client(url, place, &at)?,
+        };
         Ok(Self {
             lanes: Mutex::default(),
             target: Arc::new(Target {
                 url: url.clone(),
+                route: Route::new(url),
                 at,
                 allowed: Allowed::default(),
                 shortcut: Arc::default(),
+                guard,
             }),
             closed: AtomicBool::new(false),
         })
@@ -160,6 +182,11 @@ impl Connections {
         &self.target.shortcut
     }
 
+    /// Who may be granted something, where that is limited.
+    pub(crate) fn guard(&self) -> Option<&Guard> {
+        self.target.guard.as_ref()
+    }
+
     /// Refuses calls after the end.
     pub(crate) fn check_open(&self) -> Result<(), StoreError> {
         if self.closed.load(Ordering::Acquire) {
@@ -167,6 +194,11 @@ impl Connections {
             return Err(StoreError::new(StoreErrorKind::Closed, Outcome::NotDone, message));
         }
         Ok(())
+    }
+
+    /// Gives up all connections, since they lead to the wrong server; the next call makes another.
+    pub(crate) fn leave(&self) {
+        self.target.route.leave();
     }
 
     /// Gives up all connections; those of calls that still run end with them.
@@ -203,7 +235,7 @@ impl Connections {
                 Err(reply) => first = Some(Arrived { link, by_text, reply }),
             }
         }
-        let asked = question.ask(&flight, first);
+        let asked = self.follow(question, &flight, first);
         match Box::pin(clock.until(by, asked)).await {
             Some(result) => result.map_err(NoAnswer::from),
             None => Err(flight.overdue(clock.now()).into()),
@@ -244,8 +276,11 @@ impl Connections {
         clock: &Clock,
         by: Moment,
     ) -> Result<Answer, NoAnswer> {
-        let mut question = Question::command(command, Again::Harmless, Order::Any);
-        match Box::pin(clock.until(by, question.ask(flight, None))).await {
+        // A server that does not count yet may hand over what it should not: such messages are no
+        // grants, so nobody listens to it.
+        let mut question =
+            Question::command(command, Again::Harmless, Order::Any).admission(Admission::Counted);
+        match Box::pin(clock.until(by, self.follow(&mut question, flight, None))).await {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(failure)) => {
                 if failure.kind == StoreErrorKind::Denied {
@@ -254,6 +289,35 @@ impl Connections {
                 Err(Failure { outcome: Outcome::NotDone, ..failure }.into())
             }
             None => Err(flight.overdue(clock.now()).into()),
+        }
+    }
+
+    /// Asks, and follows the primary to where it is now: what was refused because of the role of
+    /// the server is sent again, on a connection that is made anew.
+    async fn follow(
+        &self,
+        question: &mut Question,
+        flight: &Flight<'_>,
+        mut first: Option<Arrived>,
+    ) -> Result<Answer, Failure> {
+        let (mut times, mut resent) = (0, false);
+        loop {
+            match question.ask(flight, first.take()).await {
+                Ok(answer) => return Ok(Answer { resent: answer.resent || resent, ..answer }),
+                Err(failure) if self.target.route.follows(&failure, question, times) => {
+                    resent |= failure.outcome == Outcome::Unknown;
+                    flight.was_refused(resent);
+                    tracing::debug!(store = self.at(), why = failure.message, "asking again");
+                    if times > 0 {
+                        rt::sleep(Route::PAUSE).await;
+                    }
+                    times += 1;
+                }
+                Err(failure) if resent => {
+                    return Err(Failure { outcome: Outcome::Unknown, ..failure });
+                }
+                Err(failure) => return Err(failure),
+            }
         }
     }
 

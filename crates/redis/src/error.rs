@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use fencelock_core::Renewed;
 use fencelock_store::{Outcome, StoreError, StoreErrorKind};
 
 /// What an error means, in a form that several callers can be told.
@@ -18,6 +19,17 @@ pub(crate) struct Failure {
     pub(crate) cause: String,
     /// The connection must not be used again: it leads to the wrong server.
     pub(crate) retire: bool,
+}
+
+impl Failure {
+    /// Whether a refusal that came inside of answers to renewals leaves nothing of them: where the
+    /// server could say nothing at all, it was not asked to any effect; and what it read of the other
+    /// leases says nothing when it is not the primary.
+    pub(crate) fn voids(&self, answers: &[Renewed]) -> bool {
+        let is_extended = |answer: &Renewed| matches!(answer, Renewed::Extended { .. });
+        answers.iter().all(|answer| *answer == Renewed::Unknown)
+            || self.retire && !answers.iter().any(is_extended)
+    }
 }
 
 impl From<Failure> for StoreError {
@@ -50,6 +62,7 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
     let (kind, says) = match code {
         "LOADING" => (Unavailable, format!("{at} is still loading its data; try again")),
         "MASTERDOWN" => (Unavailable, format!("{at} is a replica that has lost its primary")),
+        "UNBLOCKED" => (Unavailable, format!("{at} is a primary no more")),
         "BUSY" => (Unavailable, format!("{at} is busy with a script that does not end")),
         "CLUSTERDOWN" => (Unavailable, format!("the cluster at {at} is down")),
         "TRYAGAIN" => (Unavailable, format!("{at} is moving the key; try again")),
@@ -90,7 +103,9 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
         _ => (Protocol, format!("{at} answered with an error that fencelock does not know")),
     };
     let outcome = if kind == Protocol { Outcome::Unknown } else { Outcome::NotDone };
-    Failure { kind, outcome, message: says, cause: cut(code, text), retire: wrapped("READONLY") }
+    // Who says so is not the primary (any more).
+    let retire = wrapped("READONLY") || matches!(code, "MASTERDOWN" | "UNBLOCKED");
+    Failure { kind, outcome, message: says, cause: cut(code, text), retire }
 }
 
 /// Whether a server, or a proxy before it, says that it has no such command.
@@ -268,7 +283,8 @@ mod tests {
             let failure = from_server(code, text, "redis://h:1/0");
             assert_eq!(failure.kind, kind, "{code} {text}");
             assert_eq!(failure.outcome, Outcome::NotDone, "{code} {text}");
-            assert_eq!(failure.retire, text.contains("read only") || text.contains("READONLY"));
+            let elsewhere = ["READONLY", "MASTERDOWN"].contains(&code);
+            assert_eq!(failure.retire, elsewhere || text.contains("READONLY"));
             assert!(failure.message.contains("redis://h:1/0"), "{}", failure.message);
         }
     }

@@ -86,6 +86,17 @@ impl KeyMapping {
         channel
     }
 
+    /// A key of the library's own: no name has it.
+    pub(crate) fn own(&self, word: &str) -> Vec<u8> {
+        let mut key = match self {
+            Self::Prefixed(prefix) => prefix.clone(),
+            Self::Verbatim => Vec::new(),
+        };
+        key.push(b'!');
+        key.extend_from_slice(word.as_bytes());
+        key
+    }
+
     /// The pattern for SCAN that matches the keys of all names with a prefix.
     pub(crate) fn pattern(&self, prefix: &[u8]) -> Vec<u8> {
         let literal = match self {

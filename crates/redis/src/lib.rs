@@ -12,9 +12,11 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod acknowledge;
 mod cluster;
 mod connection;
 mod error;
+mod guard;
 mod keys;
 mod native;
 mod notice;
@@ -30,6 +32,8 @@ mod url;
 mod wire;
 
 pub use self::{
+    acknowledge::Acknowledge,
+    native::{IfUsed, Initialised},
     store::{Dialect, RedisStore, RedisStoreBuilder},
     url::RedisUrl,
 };

@@ -11,7 +11,7 @@ use std::{
     sync::atomic::{AtomicU8, AtomicU64, Ordering},
 };
 
-use fencelock_core::ListenerId;
+use fencelock_core::{Incarnation, ListenerId};
 use fencelock_store::{Outcome, StoreErrorKind};
 use redis::{Arg, Cmd, Value};
 
@@ -104,6 +104,17 @@ pub(crate) enum Form {
     Hash,
 }
 
+/// What the restart guard, where there is one, has to say of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// Nothing: it grants nothing.
+    Any,
+    /// It goes only to a server that counts.
+    Counted,
+    /// It goes to any; its script must know which life of the server the client sees.
+    Told,
+}
+
 /// One call of a script, or one command, complete.
 pub(crate) struct Question {
     /// The command; a script is named by its hash.
@@ -117,6 +128,10 @@ pub(crate) struct Question {
     pub(crate) listener: Option<ListenerId>,
     /// It goes behind an ASKING, in one write: to a server that a slot is on the way to.
     pub(crate) asking: bool,
+    pub(crate) admission: Admission,
+    /// The life of the server that it goes to, as its last argument: another one on each
+    /// connection.
+    told: Option<Incarnation>,
 }
 
 impl Question {
@@ -130,6 +145,8 @@ impl Question {
             route: Route::Any,
             listener: None,
             asking: false,
+            admission: Admission::Any,
+            told: None,
         }
     }
 
@@ -158,6 +175,25 @@ impl Question {
         self
     }
 
+    /// Whether a copy does no harm.
+    pub(crate) fn is_harmless(&self) -> bool {
+        self.again == Again::Harmless
+    }
+
+    pub(crate) fn admission(mut self, admission: Admission) -> Self {
+        self.admission = admission;
+        self
+    }
+
+    pub(crate) fn is_script(&self) -> bool {
+        self.script.is_some()
+    }
+
+    /// Says which life of the server it is sent to.
+    pub(crate) fn tell(&mut self, run_id: Incarnation) {
+        self.told = Some(run_id);
+    }
+
     /// The command for a connection, to be [given back](Self::take_back), and whether it names its
     /// script by the text.
     pub(crate) fn on(&mut self, known: &Known, allowed: &Allowed, form: Form) -> (Cmd, bool) {
@@ -170,19 +206,25 @@ impl Question {
                 _ => !known.has(script),
             },
         };
-        match self.script {
+        let (mut request, by_text) = match self.script {
             Some(script) if self.is_uncounted(script, allowed, form) => {
                 let text = script.text.replace(COUNTS, COUNTS_NOT);
                 (self.with_text(&text), true)
             }
             Some(script) if by_text(script) => (self.with_text(script.text), true),
-            _ => (mem::take(&mut self.request), false),
+            // The other connection may lead to another life of the server.
+            _ if self.told.is_some() => (self.request.clone(), false),
+            _ => return (mem::take(&mut self.request), false),
+        };
+        if let Some(run_id) = &self.told {
+            request.arg(run_id.as_str());
         }
+        (request, by_text)
     }
 
     /// Takes a command back, so that it can go out again.
     pub(crate) fn take_back(&mut self, request: Cmd, by_text: bool) {
-        if !by_text {
+        if !by_text && self.told.is_none() {
             self.request = request;
         }
     }

@@ -3,11 +3,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use fencelock_core::{ListenerId, Moment};
-use fencelock_store::{Clock, StoreError, rt};
+use fencelock_store::{Clock, Outcome, StoreError, StoreErrorKind, rt};
 
 use crate::{
+    acknowledge::Acknowledge,
     cluster::{Address, Cluster, Listener, Route},
     connection::{Answer, Channels, Connections, Ear, Hearer, Shortcut},
+    guard::Guard,
     keys::KeyMapping,
     script::Question,
     url::{Place, RedisUrl},
@@ -28,10 +30,35 @@ pub(crate) enum Listening {
 }
 
 impl Servers {
-    pub(crate) fn new(url: &RedisUrl) -> Result<Self, StoreError> {
-        match &url.place {
-            Place::Cluster(seeds) => Cluster::new(url, seeds).map(Self::Cluster),
-            _ => Connections::new(url).map(Self::One),
+    pub(crate) fn new(url: &RedisUrl, guard: Option<Guard>) -> Result<Self, StoreError> {
+        let Place::Cluster(seeds) = &url.place else {
+            return Connections::new(url, guard).map(Self::One);
+        };
+        let not_built = |what| Err(StoreError::new(StoreErrorKind::Config, Outcome::NotDone, what));
+        // Its marker would be in one slot, and each server has a life of its own.
+        if guard.is_some() {
+            return not_built("a redis cluster has no restart guard, so it can't be in a quorum");
+        }
+        if url.acknowledge.level != Acknowledge::None {
+            return not_built("a redis cluster has no acknowledged grants: leave replicas= out");
+        }
+        Cluster::new(url, seeds).map(Self::Cluster)
+    }
+
+    /// Who may be granted something, where that is limited.
+    pub(crate) fn guard(&self) -> Option<&Guard> {
+        match self {
+            Self::One(one) => one.guard(),
+            Self::Cluster(_) => None,
+        }
+    }
+
+    /// Gives up all connections, since they lead to the wrong server; the next call makes another.
+    pub(crate) fn leave(&self) {
+        match self {
+            Self::One(one) => one.leave(),
+            // A server of a cluster that is no primary any more says so before a script begins.
+            Self::Cluster(_) => {}
         }
     }
 

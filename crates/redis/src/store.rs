@@ -1,12 +1,12 @@
 //! The store itself: the verbs, each handed to the dialect.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use fencelock_core::{
     AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
     Healed, InspectRequest, Inspection, ListRequest, Moment, Names, Page, RaiseFenceRequest,
     Raised, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked,
-    ShortenRequest, Shortened,
+    ShortenRequest, Shortened, Ttl,
 };
 use fencelock_store::{
     BoxFuture, Capabilities, Clock, Outcome, Store, StoreError, StoreErrorKind, StoreResult,
@@ -14,8 +14,12 @@ use fencelock_store::{
 };
 
 use crate::{
+    acknowledge::{Acknowledge, Acknowledgement, Asking, Confirmed},
+    connection::Connections,
+    guard::{self, Guard},
     keys::{self, KeyMapping},
-    native, plain,
+    native::{self, IfUsed, Initialised},
+    plain,
     servers::Servers,
     tls::{Identity, Tls},
     url::{Password, RedisUrl},
@@ -73,6 +77,7 @@ impl fmt::Display for Dialect {
 pub struct RedisStore {
     wire: Arc<Wire>,
     dialect: Dialect,
+    acknowledgement: Option<Arc<Acknowledgement>>,
 }
 
 /// The settings of a [`RedisStore`].
@@ -84,6 +89,8 @@ pub struct RedisStoreBuilder {
     prefix: Option<String>,
     /// What is said besides the URL.
     tls: Tls,
+    guard: Option<(guard::Form, Ttl)>,
+    durable: bool,
 }
 
 impl RedisStoreBuilder {
@@ -125,9 +132,68 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// What has to have a grant before it counts, in place of what the URL says: an acquire that is
+    /// not acknowledged in time is given back and fails as `NotAcknowledged`, a renewal leaves the
+    /// lease its old end, and who is handed a lease starts only when its own question was
+    /// acknowledged. It costs a connection for each runtime, and two round trips and the way to the
+    /// replicas for each grant.
+    pub fn acknowledge(mut self, level: Acknowledge) -> Self {
+        self.url.acknowledge.level = level;
+        self
+    }
+
+    /// How long an acknowledgement may take, in place of what the URL says; 100 ms by default, and
+    /// never more than three quarters of what is left of the call.
+    pub fn acknowledge_within(mut self, limit: Duration) -> Self {
+        self.url.acknowledge.within = Some(limit);
+        self
+    }
+
     /// What the keys of the native format begin with; `fencelock:` unless said otherwise.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// Guards against a server that forgot leases when it restarted: no new grant is taken from one
+    /// that has been running for less than `max_ttl` and a second, unless its marker says that this
+    /// life of it counts ([`RedisStore::initialise`], `fencelock init`). It is looked at once on each
+    /// connection. Renewals, releases, heals and looks go on; messages are not listened to.
+    ///
+    /// No ttl may be longer than `max_ttl`: the same for all clients of the server. What is lost
+    /// without a restart (`FLUSHALL`, another server at the same address) only the
+    /// [strict](Self::strict_restart_guard) form notices. Off unless asked for.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// use fencelock_redis::RedisStore;
+    ///
+    /// let max_ttl = Duration::from_secs(60).try_into()?;
+    /// let store = RedisStore::builder("redis://a.example/".parse()?).restart_guard(max_ttl).build()?;
+    /// # drop(store);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn restart_guard(mut self, max_ttl: Ttl) -> Self {
+        self.guard = Some((guard::Form::Uptime, max_ttl));
+        self
+    }
+
+    /// The same, where the scripts that grant look at the marker themselves, each time. Without the
+    /// marker of this life of the server there is no new grant and no hand-over for `max_ttl` and a
+    /// second from the first request on, for anybody who uses this form.
+    pub fn strict_restart_guard(mut self, max_ttl: Ttl) -> Self {
+        self.guard = Some((guard::Form::Scripts, max_ttl));
+        self
+    }
+
+    /// Says that the server forgets nothing that it answered, at no restart (`appendfsync always`,
+    /// on a disk that keeps what it was given): a restart guard then only limits the ttl.
+    pub fn durable(mut self) -> Self {
+        self.durable = true;
         self
     }
 
@@ -135,7 +201,8 @@ impl RedisStoreBuilder {
     ///
     /// # Errors
     /// `Config` for a prefix that can't be one, or any prefix in the plain dialect, whose keys are
-    /// the names themselves; for certificates without TLS, and files of them that can't be used.
+    /// the names themselves; for a restart guard in the plain dialect, which has no marker; for
+    /// certificates without TLS, and files of them that can't be used.
     pub fn build(mut self) -> Result<RedisStore, StoreError> {
         let config = |message| StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message);
         let keys = match (self.dialect, self.prefix) {
@@ -156,15 +223,75 @@ impl RedisStoreBuilder {
             };
             tls.add(self.tls);
         }
-        let connections = Servers::new(&self.url)?;
-        Ok(RedisStore { wire: Arc::new(Wire::new(connections, keys)), dialect: self.dialect })
+        if self.guard.is_some() && self.dialect == Dialect::Plain {
+            return Err(config("the plain dialect has no restart guard: it has no marker"));
+        }
+        let guard = self.guard.map(|(form, max_ttl)| Guard {
+            form: if self.durable { guard::Form::Durable } else { form },
+            max_ttl,
+            marker: keys.own(guard::MARKER),
+        });
+        let connections = Servers::new(&self.url, guard)?;
+        let acknowledgement = acknowledgement(&self.url)?.map(Arc::new);
+        let wire = Arc::new(Wire::new(connections, keys));
+        Ok(RedisStore { wire, dialect: self.dialect, acknowledgement })
     }
+}
+
+fn acknowledgement(url: &RedisUrl) -> Result<Option<Acknowledgement>, StoreError> {
+    let wanted = url.acknowledge;
+    let within = wanted.within.unwrap_or(Acknowledgement::WITHIN);
+    if within < Acknowledgement::WITHIN_MIN {
+        let message = "nothing is acknowledged within less than a millisecond";
+        return Err(StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message));
+    }
+    if matches!(wanted.level, Acknowledge::None | Acknowledge::Replicas(0)) {
+        return Ok(None);
+    }
+    let connections = Connections::new(url, None)?;
+    Ok(Some(Acknowledgement::new(wanted.level, within, connections)))
 }
 
 impl RedisStore {
     /// Begins the settings of a store.
     pub fn builder(url: RedisUrl) -> RedisStoreBuilder {
-        RedisStoreBuilder { url, dialect: Dialect::default(), prefix: None, tls: Tls::default() }
+        RedisStoreBuilder {
+            url,
+            dialect: Dialect::default(),
+            prefix: None,
+            tls: Tls::default(),
+            guard: None,
+            durable: false,
+        }
+    }
+
+    /// Writes the marker of the restart guard, so that this life of the server counts at once, for
+    /// leases of at most `max_ttl`. A server that was in use before it restarted may have forgotten
+    /// leases that still run: `if_used` says what is done then.
+    ///
+    /// # Errors
+    /// Those of every call; `Unsupported` in the plain dialect, which has no marker.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have written the marker.
+    pub async fn initialise(
+        &self,
+        max_ttl: Ttl,
+        if_used: IfUsed,
+        by: Moment,
+    ) -> StoreResult<Initialised> {
+        match self.dialect {
+            Dialect::Native => native::seed(&self.wire, max_ttl, if_used, by).await,
+            Dialect::Plain => Err(StoreError::unsupported(
+                "the plain dialect has no restart guard, so there is nothing to initialise",
+            )),
+        }
+    }
+
+    /// The same store without acknowledgements, and how they are got; nothing where there are none.
+    fn acknowledged(&self) -> Option<(Self, Arc<Acknowledgement>)> {
+        let by = self.acknowledgement.clone()?;
+        Some((Self { acknowledgement: None, ..self.clone() }, by))
     }
 
     /// The wire format.
@@ -196,12 +323,25 @@ macro_rules! spoken {
     };
 }
 
+/// The same for a verb whose answer may have to be acknowledged.
+macro_rules! granted {
+    ($self:ident, $verb:ident($request:expr, $by:expr)) => {
+        match $self.acknowledged() {
+            None => spoken!($self, $verb($request, $by)),
+            Some((store, by)) => Box::pin(async move {
+                let confirmed = Confirmed { store: &store, wire: &store.wire, by: &by };
+                confirmed.$verb($request, $by).await
+            }),
+        }
+    };
+}
+
 impl Store for RedisStore {
     fn capabilities(&self) -> Capabilities {
         let mut can = match self.dialect {
             Dialect::Native => {
                 let mut can = Capabilities::full(self.dialect.name());
-                (can.queue, can.wakeups) = (true, true);
+                (can.queue, can.revoke, can.wakeups) = (true, true, true);
                 can
             }
             Dialect::Plain => Capabilities::bare(self.dialect.name()),
@@ -238,7 +378,7 @@ impl Store for RedisStore {
         request: &'a AcquireRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Acquired>> {
-        spoken!(self, acquire(request, by))
+        granted!(self, acquire(request, by))
     }
 
     fn renew<'a>(
@@ -246,7 +386,7 @@ impl Store for RedisStore {
         batch: &'a [RenewRequest],
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Vec<Renewed>>> {
-        spoken!(self, renew(batch, by))
+        granted!(self, renew(batch, by))
     }
 
     fn shorten<'a>(
@@ -270,7 +410,7 @@ impl Store for RedisStore {
         request: &'a ExchangeRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Exchanged>> {
-        spoken!(self, exchange_token(request, by))
+        granted!(self, exchange_token(request, by))
     }
 
     fn raise_fence<'a>(
@@ -278,7 +418,7 @@ impl Store for RedisStore {
         request: &'a RaiseFenceRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Raised>> {
-        spoken!(self, raise_fence(request, by))
+        granted!(self, raise_fence(request, by))
     }
 
     fn heal<'a>(
@@ -286,7 +426,7 @@ impl Store for RedisStore {
         request: &'a HealRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Healed>> {
-        spoken!(self, heal(request, by))
+        granted!(self, heal(request, by))
     }
 
     fn inspect<'a>(
@@ -326,11 +466,18 @@ impl Store for RedisStore {
         sink: Arc<dyn WakeupSink>,
         by: Moment,
     ) -> BoxFuture<'_, Result<Subscription, StoreError>> {
+        let sink = match self.acknowledgement {
+            Some(_) => Arc::new(Asking(sink)),
+            None => sink,
+        };
         spoken!(self, listen(sink, by))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         self.wire.connections.close();
+        if let Some(acknowledgement) = &self.acknowledgement {
+            acknowledgement.close();
+        }
         Box::pin(async {})
     }
 }

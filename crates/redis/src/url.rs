@@ -3,12 +3,17 @@
 //! Nothing in this file ever prints the password, nor a part of a URL that could be a piece of one
 //! (an unescaped `/` or `@` in a password moves its end into the path).
 
+mod acknowledge;
+mod hosts;
+mod sentinel;
+
 use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr};
 
 use fencelock_store::{Outcome, StoreError, StoreErrorKind};
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
+pub(crate) use self::{acknowledge::Wanted, sentinel::Service};
 use crate::{cluster, tls::Tls};
 
 /// The address of a Redis or Valkey server, with the database and the credentials.
@@ -17,8 +22,15 @@ use crate::{cluster, tls::Tls};
 ///   redis://[user[:password]@]host[:6379][/db]        or ?db=N
 ///   rediss://...      the same over TLS, with what ?ca= ?cert= ?key= name, see below
 ///   redis+unix:///path/to/socket[?db=N&user=U&pass=P] or unix://
+///   redis+sentinel://[user[:password]@]host[:26379],host,.../SERVICE[/db][?sentinel_user=U&sentinel_pass=P]
 ///   redis+cluster://[user[:password]@]host[:6379],host[:6379],.../
 /// ```
+///
+/// With sentinels, user and password are those of the primary (and its replicas); the sentinels have
+/// their own, or none.
+///
+/// Behind the question mark each of them may ask for [acknowledged](crate::Acknowledge) grants:
+/// `replicas=N`, `fsync=yes`, `acknowledge_within=100ms`.
 ///
 /// Parts are percent-encoded where they contain `/ ? # @ % :`. `Display` and `Debug` leave the
 /// password out, and the files of TLS.
@@ -34,6 +46,7 @@ pub struct RedisUrl {
     pub(crate) database: u32,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<Password>,
+    pub(crate) acknowledge: Wanted,
     pub(crate) tls: Option<Tls>,
 }
 
@@ -44,6 +57,8 @@ pub(crate) enum Place {
     Tcp(String, u16),
     /// A socket in the file system.
     Unix(PathBuf),
+    /// Wherever sentinels say.
+    Sentinels(Service),
     /// Some servers of a cluster, by host and port.
     Cluster(Vec<(String, u16)>),
 }
@@ -53,8 +68,8 @@ impl Place {
     pub(crate) fn is_local(&self) -> bool {
         match self {
             Self::Unix(_) => true,
-            // Each of its servers is asked for itself.
-            Self::Cluster(_) => true,
+            // Each of them, and the primary, is looked at when it is called.
+            Self::Sentinels(_) | Self::Cluster(_) => true,
             Self::Tcp(host, _) => {
                 host.eq_ignore_ascii_case("localhost")
                     || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -99,8 +114,12 @@ impl FromStr for RedisUrl {
     /// # Errors
     /// `Config` for what is not such a URL. The message never contains the password.
     fn from_str(text: &str) -> Result<Self, StoreError> {
-        if cluster::url::is_cluster(text) {
-            return cluster::url::read(text);
+        // Several hosts are no URL by the book.
+        if let Some(read) = several(text) {
+            if text.contains('#') {
+                return Err(config("a redis url has no part after #; in a password write %23"));
+            }
+            return read(text);
         }
         let url = Url::parse(text).map_err(|error| {
             config(format!(
@@ -120,10 +139,23 @@ impl FromStr for RedisUrl {
             "redis+unix" | "unix" => unix(&url),
             // A scheme is read before any credentials: it can't be a part of a password.
             other => Err(config(format!(
-                "{other}: is not a redis url; it begins with redis://, rediss://, redis+unix:// or \
-                 redis+cluster://"
+                "{other}: is not a redis url; it begins with redis://, rediss://, \
+                 redis+sentinel://, redis+cluster:// or redis+unix://"
             ))),
         }
+    }
+}
+
+/// Reads a whole URL.
+type Reader = fn(&str) -> Result<RedisUrl, StoreError>;
+
+/// How a URL of several hosts is read, by its scheme.
+fn several(text: &str) -> Option<Reader> {
+    let (scheme, _) = text.split_once("://")?;
+    match scheme.to_ascii_lowercase().as_str() {
+        "redis+sentinel" => Some(sentinel::read),
+        "redis+cluster" => Some(cluster::url::read),
+        _ => None,
     }
 }
 
@@ -139,16 +171,15 @@ fn tcp(url: &Url, query: &Query) -> Result<RedisUrl, StoreError> {
         number => Some(database(number)?),
     };
     let from_query = query.get("db").map(database).transpose()?;
-    if from_path.zip(from_query).is_some_and(|(path, query)| path != query) {
-        return Err(config("the redis url names two different databases, in its path and in ?db="));
-    }
+    let database = one_database(from_path, from_query)?;
     let user = decode(url.username(), "user")?;
     let password = url.password().map(|password| decode(password, "password")).transpose()?;
     Ok(RedisUrl {
         place: Place::Tcp(host, url.port().unwrap_or(RedisUrl::DEFAULT_PORT)),
-        database: from_path.or(from_query).unwrap_or(0),
+        database,
         user: Some(user).filter(|user| !user.is_empty()),
         password: password.map(Password::new),
+        acknowledge: acknowledge::read(query)?,
         tls: None,
     })
 }
@@ -166,6 +197,7 @@ fn unix(url: &Url) -> Result<RedisUrl, StoreError> {
         database: query.get("db").map(database).transpose()?.unwrap_or(0),
         user: query.get("user").filter(|user| !user.is_empty()).map(str::to_owned),
         password: query.get("pass").map(Password::new),
+        acknowledge: acknowledge::read(&query)?,
         tls: None,
     })
 }
@@ -174,7 +206,9 @@ fn unix(url: &Url) -> Result<RedisUrl, StoreError> {
 struct Query(Vec<(String, String)>);
 
 impl Query {
+    /// `valid` is what this kind of URL has beside what all have.
     fn read(url: &Url, valid: &[&str]) -> Result<Self, StoreError> {
+        let valid = &[valid, &acknowledge::SETTINGS].concat();
         let mut pairs: Vec<(String, String)> = Vec::new();
         for pair in url.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -214,6 +248,14 @@ fn unknown_key(key: Option<&str>, valid: &[&str]) -> StoreError {
         "the redis url has an unknown setting '{}'; the nearest valid one is '{nearest}'",
         key.escape_debug()
     ))
+}
+
+/// The database, which may be said in two places.
+fn one_database(from_path: Option<u32>, from_query: Option<u32>) -> Result<u32, StoreError> {
+    if from_path.zip(from_query).is_some_and(|(path, query)| path != query) {
+        return Err(config("the redis url names two different databases, in its path and in ?db="));
+    }
+    Ok(from_path.or(from_query).unwrap_or(0))
 }
 
 fn database(text: &str) -> Result<u32, StoreError> {
@@ -261,6 +303,7 @@ impl fmt::Display for RedisUrl {
                 }
                 f.write_str("/")
             }
+            Place::Sentinels(service) => service.write(f, self.user.as_deref(), self.database),
             Place::Unix(path) => {
                 write!(f, "redis+unix://{}?db={}", path.display(), self.database)?;
                 if let Some(user) = &self.user {

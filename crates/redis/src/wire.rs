@@ -213,6 +213,10 @@ impl Wire {
     /// An error of the server that came inside of an answer.
     pub(crate) fn refused_inside(&self, text: &str) -> Failure {
         let (code, rest) = text.split_once(' ').unwrap_or((text, ""));
-        error::from_server(code, rest, self.connections.at())
+        let failure = error::from_server(code, rest, self.connections.at());
+        if failure.retire {
+            self.connections.leave();
+        }
+        failure
     }
 }

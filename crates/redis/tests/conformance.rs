@@ -4,10 +4,10 @@ mod support;
 
 use std::time::Duration;
 
-use fencelock_redis::{Dialect, RedisStore};
+use fencelock_redis::{Dialect, IfUsed, RedisStore};
 use fencelock_store::{
     conformance::{Harness, Timing, differential},
-    core::{LockName, StoreNow, StoreTime},
+    core::{LockName, StoreNow, StoreTime, Ttl},
 };
 use fencelock_testkit::RedisServer;
 use proptest::{prelude::*, test_runner::TestRunner};
@@ -17,15 +17,24 @@ use support::key_of;
 struct Server {
     server: RedisServer,
     dialect: Dialect,
+    is_strict: bool,
 }
 
 impl Server {
     fn new(dialect: Dialect) -> Self {
-        Self { server: RedisServer::builder().clock().start(), dialect }
+        Self { server: RedisServer::builder().clock().start(), dialect, is_strict: false }
+    }
+
+    fn strict() -> Self {
+        Self { is_strict: true, ..Self::new(Dialect::Native) }
     }
 
     fn store(&self) -> RedisStore {
-        support::store_at(&self.server.url(), self.dialect)
+        if !self.is_strict {
+            return support::store_at(&self.server.url(), self.dialect);
+        }
+        let url = self.server.url().parse().expect("a url");
+        RedisStore::builder(url).strict_restart_guard(Ttl::MAX).build().expect("valid")
     }
 }
 
@@ -39,7 +48,13 @@ impl Harness for Server {
 
     async fn fresh(&self) -> RedisStore {
         self.server.cli(&["FLUSHALL"]);
-        self.store()
+        let store = self.store();
+        if self.is_strict {
+            let by = support::soon(&store);
+            let _ =
+                store.initialise(Ttl::MAX, IfUsed::Refuse, by).await.expect("the store answers");
+        }
+        store
     }
 
     async fn another(&self, _: &RedisStore) -> RedisStore {
@@ -83,6 +98,13 @@ mod native {
     use super::*;
 
     fencelock_store::conformance_suite!(Server::new(Dialect::Native));
+}
+
+/// The strict restart guard changes nothing on a server that counts.
+mod strict {
+    use super::*;
+
+    fencelock_store::conformance_suite!(Server::strict());
 }
 
 mod plain {

@@ -308,6 +308,7 @@ impl Store for SqliteStore {
         let mut capabilities = Capabilities::full("native");
         capabilities.binding = true;
         capabilities.queue = true;
+        capabilities.revoke = true;
         capabilities.wakeups = true;
         capabilities
     }

@@ -19,8 +19,10 @@ pub struct Capabilities {
     /// A lease can be bound to processes of this machine.
     pub binding: bool,
     /// An acquire can leave a place in the line of a busy name, and a release hands the lease to
-    /// the next; a lease can be revoked, and have a range of fencing tokens.
+    /// the next; a lease can have a range of fencing tokens.
     pub queue: bool,
+    /// A lease can be asked for back: [`Store::revoke`](crate::Store::revoke) works.
+    pub revoke: bool,
     /// [`Store::listen`](crate::Store::listen) works.
     pub wakeups: bool,
     /// All names are kept on one clock: what a reply says of the store's time is true for every
@@ -32,7 +34,7 @@ pub struct Capabilities {
 
 impl Capabilities {
     /// A format that can do everything which one store on its own can, by name; but for bindings,
-    /// lines and wakeups, which the store adds that has them.
+    /// lines, revokes and wakeups, which the store adds that has them.
     #[must_use]
     pub const fn full(dialect: &'static str) -> Self {
         Self {
@@ -43,6 +45,7 @@ impl Capabilities {
             store_time: true,
             binding: false,
             queue: false,
+            revoke: false,
             wakeups: false,
             one_clock: true,
             max_names: fencelock_core::Names::MAX,

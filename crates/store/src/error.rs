@@ -17,8 +17,13 @@ pub enum Outcome {
 pub enum StoreErrorKind {
     /// The store can't be reached or can't serve now; it may later.
     Unavailable,
+    /// Too few nodes of a quorum could be asked, or answered in time; it may work later.
+    NoQuorum,
     /// The store has no room (memory, disk) for a new record; renewals and releases may work.
     Full,
+    /// The store granted, but those whose acknowledgement was asked for (replicas, a disk) gave none
+    /// in time.
+    NotAcknowledged,
     /// The store refused who we are or what we may do. Trying again does not help.
     Denied,
     /// The store or dialect can't do this.
@@ -109,7 +114,13 @@ impl StoreError {
     /// Whether the same request may succeed later without anybody changing a setting.
     #[must_use]
     pub const fn is_passing(&self) -> bool {
-        matches!(self.kind, StoreErrorKind::Unavailable | StoreErrorKind::Full)
+        matches!(
+            self.kind,
+            StoreErrorKind::Unavailable
+                | StoreErrorKind::NoQuorum
+                | StoreErrorKind::Full
+                | StoreErrorKind::NotAcknowledged
+        )
     }
 }
 

@@ -163,7 +163,7 @@ impl fmt::Display for MemoryStore {
 
 impl Store for MemoryStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { queue: true, wakeups: true, ..Capabilities::full("native") }
+        Capabilities { queue: true, revoke: true, wakeups: true, ..Capabilities::full("native") }
     }
 
     fn clock(&self) -> Clock {

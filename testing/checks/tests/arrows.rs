@@ -1,6 +1,6 @@
 //! Arrows between crates point one way only, and what must live in one file does.
 //!
-//! `core <- store <- redis | sqlite <- fencelock <- cli`. `core` depends on nothing at all.
+//! `core <- store <- redis | sqlite | quorum <- fencelock <- cli`. `core` depends on nothing at all.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +15,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fencelock-store", &["fencelock-core"]),
     ("fencelock-redis", &["fencelock-core", "fencelock-store"]),
     ("fencelock-sqlite", &["fencelock-core", "fencelock-store"]),
-    ("fencelock", &["fencelock-core", "fencelock-store", "fencelock-redis", "fencelock-sqlite"]),
+    ("fencelock-quorum", &["fencelock-core", "fencelock-store"]),
+    (
+        "fencelock",
+        &[
+            "fencelock-core",
+            "fencelock-store",
+            "fencelock-redis",
+            "fencelock-sqlite",
+            "fencelock-quorum",
+        ],
+    ),
     ("fencelock-cli", &["fencelock"]),
 ];
 
@@ -70,9 +80,13 @@ fn core_depends_on_nothing_and_is_no_std() {
 
 #[test]
 fn the_runtime_is_known_in_one_file_of_the_library() {
-    for folder in
-        ["crates/store/src", "crates/redis/src", "crates/sqlite/src", "crates/fencelock/src"]
-    {
+    for folder in [
+        "crates/store/src",
+        "crates/redis/src",
+        "crates/sqlite/src",
+        "crates/quorum/src",
+        "crates/fencelock/src",
+    ] {
         for (path, text) in sources(folder) {
             let tests_only = path.contains("tests") || path.contains("conformance");
             if path.ends_with("rt.rs") || tests_only {

@@ -25,5 +25,7 @@ pub use fake::{FakeServer, Reply};
 pub use monitor::{Monitor, Seen};
 pub use process::{Process, eventually, process_exists};
 pub use proxy::Proxy;
-pub use redis::{Persistence, RedisCluster, RedisClusterBuilder, RedisServer, RedisServerBuilder};
+pub use redis::{
+    Persistence, RedisCluster, RedisClusterBuilder, RedisServer, RedisServerBuilder, Replicated,
+};
 pub use witness::Witness;

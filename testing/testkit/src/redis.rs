@@ -6,6 +6,7 @@
 
 mod builder;
 mod cluster;
+mod replicated;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,6 +23,7 @@ use crate::process::{self, Signal, eventually, spawn_tied};
 
 pub use builder::{Persistence, RedisServerBuilder};
 pub use cluster::{RedisCluster, RedisClusterBuilder};
+pub use replicated::Replicated;
 
 /// The bound of a start; a starved machine needs seconds, an idle one 20 ms.
 const START_WITHIN: Duration = Duration::from_secs(30);
@@ -44,6 +46,7 @@ pub struct RedisServer {
     password: Option<String>,
     admin_password: String,
     clock: Option<ServerClock>,
+    is_sentinel: bool,
     child: Mutex<Option<Child>>,
 }
 
@@ -89,6 +92,7 @@ impl RedisServer {
             tls_port,
             password: builder.password.clone(),
             admin_password,
+            is_sentinel: builder.is_sentinel,
             child: Mutex::new(None),
         };
         server.spawn()?;
@@ -290,6 +294,9 @@ impl RedisServer {
     fn spawn(&self) -> Result<(), NotStarted> {
         let mut command = Command::new(&self.binary);
         command.arg(self.directory.path().join("redis.conf"));
+        if self.is_sentinel {
+            command.arg("--sentinel");
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if let Some(clock) = &self.clock {
             clock.apply_to(&mut command);

@@ -1,7 +1,7 @@
 //! Which arguments are settings, and where each goes.
 
 use super::{
-    Acquire, Ls, MetaArgs, OutputArgs, Release, Renew, Revoke, Run, Show, StoreArgs, TtlArgs,
+    Acquire, Init, Ls, MetaArgs, OutputArgs, Release, Renew, Revoke, Run, Show, StoreArgs, TtlArgs,
     WaitArgs,
 };
 use crate::settings::{Key, Layer, Origin};
@@ -36,7 +36,9 @@ impl Flags for MetaArgs {
 
 impl Flags for StoreArgs {
     fn add_to(&self, layer: &mut Layer) {
-        layer.flag(Key::Store, self.store.as_ref());
+        for url in &self.store {
+            layer.add_store(Origin::Flag(Key::Store), url.clone());
+        }
         layer.flag(Key::StorePasswordFile, self.store_password_file.as_ref());
         layer.flag(Key::Dialect, self.dialect.as_ref());
         layer.flag_switch(Key::Distributed, self.distributed);
@@ -95,6 +97,12 @@ impl Flags for Revoke {
 }
 
 impl Flags for Ls {
+    fn add_to(&self, layer: &mut Layer) {
+        add_all(layer, &[&self.store, &self.output]);
+    }
+}
+
+impl Flags for Init {
     fn add_to(&self, layer: &mut Layer) {
         add_all(layer, &[&self.store, &self.output]);
     }

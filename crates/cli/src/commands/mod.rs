@@ -1,6 +1,7 @@
 //! The commands, a file for each. Each reads all of its input before it sends anything.
 
 mod acquire;
+mod init;
 mod ls;
 mod pages;
 mod release;
@@ -25,6 +26,7 @@ pub(crate) fn execute(command: Command) -> Result<u8, Failure> {
         Command::Show(show) => show::execute(&show),
         Command::Ls(ls) => ls::execute(&ls),
         Command::Revoke(revoke) => revoke::execute(&revoke),
+        Command::Init(init) => init::execute(&init),
         Command::Completions(completions) => pages::completions(&completions),
         Command::Man(man) => pages::manual(&man),
     }

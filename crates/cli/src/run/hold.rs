@@ -206,7 +206,7 @@ impl Holding<'_> {
             spelling: self.arguments.name.spelling(),
             fencing_token: guard.fencing_token().map(|token| token.as_u64()),
             validity_left: guard.validity_left(),
-            store: self.context.store.url_for_the_command(),
+            store: self.context.store.urls_for_the_command(),
             token: export.then(|| guard.token().reveal()),
         };
         environment::set(&mut command, &told);

@@ -38,12 +38,14 @@ pub(super) fn read() -> Result<(Layer, Option<String>), Failure> {
         if value.is_empty() {
             return Err(origin.fail("is empty: give it a value or unset it"));
         }
-        if key == Key::Meta {
-            for pair in value.lines() {
-                layer.add_meta(origin.clone(), pair.to_owned());
+        match key {
+            Key::Store => layer.add_store(origin, value.to_owned()),
+            Key::Meta => {
+                for pair in value.lines() {
+                    layer.add_meta(origin.clone(), pair.to_owned());
+                }
             }
-        } else {
-            layer.set(origin, key, Some(value.to_owned()));
+            _ => layer.set(origin, key, Some(value.to_owned())),
         }
     }
     Ok((layer, warning(unknown)))

@@ -100,16 +100,33 @@ fn parse(path: &Path, text: &str) -> Result<Layer, Failure> {
             return Err(fail(line, &unknown_key(name.get_ref())));
         };
         let origin = Origin::File { path: Arc::clone(&shared), line, key };
-        if key == Key::Meta {
-            read_meta(&mut layer, text, &origin, value)?;
-        } else {
-            let value = scalar(value.get_ref()).ok_or_else(|| {
-                origin.fail("is one value, not a list, a table, a fraction or a date")
-            })?;
-            layer.set(origin, key, Some(value));
+        match key {
+            Key::Meta => read_meta(&mut layer, text, &origin, value)?,
+            Key::Store => read_stores(&mut layer, &origin, value.get_ref())?,
+            _ => {
+                let value = scalar(value.get_ref()).ok_or_else(|| {
+                    origin.fail("is one value, not a list, a table, a fraction or a date")
+                })?;
+                layer.set(origin, key, Some(value));
+            }
         }
     }
     Ok(layer)
+}
+
+/// One store, or a list of those of a quorum.
+fn read_stores(layer: &mut Layer, origin: &Origin, value: &DeValue<'_>) -> Result<(), Failure> {
+    let urls: Option<Vec<String>> = match value {
+        DeValue::Array(list) => list.iter().map(|url| scalar(url.get_ref())).collect(),
+        one => scalar(one).map(|url| vec![url]),
+    };
+    match urls {
+        Some(urls) if !urls.is_empty() => {
+            urls.into_iter().for_each(|url| layer.add_store(origin.clone(), url));
+            Ok(())
+        }
+        _ => Err(origin.fail("is one URL or a list of them, each in quotes")),
+    }
 }
 
 fn read_meta(

@@ -67,6 +67,7 @@ pub(crate) struct Sourced<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Layer {
     values: BTreeMap<Key, Sourced<String>>,
+    stores: Vec<Sourced<String>>,
     meta: Vec<Sourced<String>>,
 }
 
@@ -86,6 +87,16 @@ impl Layer {
     /// Takes a flag without a value.
     pub(crate) fn flag_switch(&mut self, key: Key, given: bool) {
         self.set(Origin::Flag(key), key, given.then(|| "true".to_owned()));
+    }
+
+    /// Takes one more store, or several in one text.
+    pub(crate) fn add_store(&mut self, origin: Origin, text: String) {
+        self.stores.push(Sourced { value: text, origin });
+    }
+
+    /// The stores.
+    pub(super) fn stores(&self) -> &[Sourced<String>] {
+        &self.stores
     }
 
     /// Takes one more `KEY=VALUE`.

@@ -13,7 +13,7 @@ mod value;
 pub(crate) use environment::REMOVED_FOR_THE_CHILD;
 pub(crate) use key::{Key, nearest};
 pub(crate) use layer::{Layer, Origin, Sourced};
-pub(crate) use value::{Dialect, OnLost};
+pub(crate) use value::{Dialect, OnLost, ttl};
 
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ use crate::span;
 /// The settings of one call of this program.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// The URL of the store.
-    pub(crate) store: Option<Sourced<String>>,
-    /// The file with the store's password.
+    /// The URLs of the store: of a quorum where there are several.
+    pub(crate) stores: Option<Sourced<Vec<String>>>,
+    /// The file with the store's password, or those of several.
     pub(crate) store_password_file: Option<Sourced<String>>,
     /// The wire format.
     pub(crate) dialect: Option<Sourced<Dialect>>,
@@ -84,11 +84,11 @@ impl Settings {
     /// read: one that is wrong is not right because it is hidden today.
     fn merge(layers: &[Layer]) -> Result<Self, Failure> {
         Ok(Self {
-            store: last(layers, Key::Store, value::store)?,
+            stores: stores(layers)?,
             store_password_file: last(layers, Key::StorePasswordFile, value::path)?,
             dialect: last(layers, Key::Dialect, value::dialect)?,
             distributed: last(layers, Key::Distributed, value::switch)?.filter(|on| on.value),
-            ttl: last(layers, Key::Ttl, value::ttl)?,
+            ttl: last(layers, Key::Ttl, ttl)?,
             wait: wait(layers)?,
             conflict_exit_code: last(layers, Key::ConflictExitCode, value::code)?
                 .map(|code| code.value),
@@ -116,6 +116,24 @@ fn last<T>(
     for layer in layers {
         if let Some(setting) = layer.read(key, &read)? {
             first.get_or_insert(setting);
+        }
+    }
+    Ok(first)
+}
+
+/// The stores of the first layer that names any: those of two places are not put together.
+fn stores(layers: &[Layer]) -> Result<Option<Sourced<Vec<String>>>, Failure> {
+    let mut first = None;
+    for layer in layers {
+        let mut own: Option<Sourced<Vec<String>>> = None;
+        for Sourced { value, origin } in layer.stores() {
+            let urls = value::stores(value).map_err(|sentence| origin.fail(&sentence))?;
+            let known =
+                own.get_or_insert_with(|| Sourced { value: vec![], origin: origin.clone() });
+            known.value.extend(urls);
+        }
+        if let Some(own) = own {
+            first.get_or_insert(own);
         }
     }
     Ok(first)

@@ -35,14 +35,30 @@ pub(crate) enum OnLost {
     Ignore,
 }
 
-pub(super) fn store(text: &str) -> Result<String, String> {
+/// The URLs in a text: one, or several with spaces between them.
+pub(super) fn stores(text: &str) -> Result<Vec<String>, String> {
     if text.is_empty() {
         return Err(format!("is empty, {STORES}"));
     }
-    // The path of a file may have a space in it, so only a second scheme makes it two.
-    if text.split_whitespace().skip(1).any(|word| SCHEMES.contains(&scheme_of(word).as_str())) {
-        return Err("names more than one store, which this version can't use".to_owned());
+    // The path of a file may have a space in it, so only a scheme begins another one.
+    let is_store = |word: &&str| SCHEMES.contains(&scheme_of(word).as_str());
+    let further = text.split_whitespace().skip(1).filter(is_store);
+    let starts = further.map(|word| word.as_ptr() as usize - text.as_ptr() as usize);
+    let mut starts: Vec<usize> = starts.collect();
+    let mut urls = Vec::with_capacity(starts.len() + 1);
+    let mut rest = text;
+    while let Some(start) = starts.pop() {
+        let (before, url) = rest.split_at(start);
+        urls.push(store(url.trim_ascii_end())?);
+        rest = before;
     }
+    let first = if urls.is_empty() { rest } else { rest.trim_ascii() };
+    urls.push(store(first)?);
+    urls.reverse();
+    Ok(urls)
+}
+
+fn store(text: &str) -> Result<String, String> {
     let scheme = scheme_of(text);
     if !SCHEMES.contains(&scheme.as_str()) {
         let shown = redact_mistyped(text);
@@ -102,7 +118,7 @@ pub(super) fn code(text: &str) -> Result<u8, String> {
     Err(format!("`{}` is not an exit code, write a number from 0 to 255", text.escape_debug()))
 }
 
-pub(super) fn ttl(text: &str) -> Result<Duration, String> {
+pub(crate) fn ttl(text: &str) -> Result<Duration, String> {
     let span = span::parse(text)?;
     match fencelock::Ttl::new(span) {
         Ok(_) => Ok(span),
@@ -152,10 +168,19 @@ fn unknown(text: &str, known: &[&str]) -> String {
 
 /// From here on a suggestion helps more than it confuses.
 const LIKE: f64 = 0.6;
-const SCHEMES: &[&str] =
-    &["redis", "rediss", "redis+cluster", "redis+unix", "unix", "sqlite", "memory"];
+const SCHEMES: &[&str] = &[
+    "redis",
+    "rediss",
+    "redis+sentinel",
+    "redis+cluster",
+    "redis+unix",
+    "unix",
+    "sqlite",
+    "memory",
+];
 const STORES: &str = "write `redis://HOST:PORT`, `rediss://HOST:PORT`, \
-                      `redis+cluster://HOST1,HOST2`, `redis+unix:///PATH` or `sqlite:/PATH`";
+                      `redis+sentinel://HOST1,HOST2/SERVICE`, `redis+cluster://HOST1,HOST2`, \
+                      `redis+unix:///PATH` or `sqlite:/PATH`";
 
 #[cfg(test)]
 mod tests {
@@ -165,11 +190,23 @@ mod tests {
     fn a_wrong_store_is_shown_without_its_password() {
         let sentence = store("rediss-x://me:s3cret@host").expect_err("an unknown scheme");
         assert!(sentence.contains("redis:") && !sentence.contains("s3cret"), "{sentence}");
-        for text in ["", "localhost", "/tmp/x.db", "redis://a redis://b", "http://x"] {
-            assert!(store(text).is_err(), "{text}");
+        for text in ["", " ", "localhost", "/tmp/x.db", "http://x", "http://x redis://a"] {
+            assert!(stores(text).is_err(), "{text}");
         }
         for text in ["redis://a", "REDIS://a", "rediss://a?ca=/b", "sqlite:/a b/c.db", "memory:"] {
-            assert!(store(text).is_ok(), "{text}");
+            assert_eq!(stores(text), Ok(vec![text.to_owned()]));
+        }
+    }
+
+    #[test]
+    fn spaces_separate_stores_where_a_scheme_follows() {
+        for (text, urls) in [
+            ("redis://a redis://b", &["redis://a", "redis://b"][..]),
+            (" redis://a\n redis://b\tunix:///c ", &["redis://a", "redis://b", "unix:///c"]),
+            ("sqlite:/a b/c.db redis://x", &["sqlite:/a b/c.db", "redis://x"]),
+            ("redis://x sqlite:/a  b/c.db", &["redis://x", "sqlite:/a  b/c.db"]),
+        ] {
+            assert_eq!(stores(text), Ok(urls.iter().map(|&url| url.to_owned()).collect()));
         }
     }
 

@@ -6,7 +6,7 @@
 mod record;
 mod text;
 
-pub(crate) use record::{HolderRecord, Record, millis, rfc3339};
+pub(crate) use record::{HolderRecord, Record, escape_invisible, millis, rfc3339};
 pub(crate) use text::{list, show, who};
 
 use std::io::{self, Write};

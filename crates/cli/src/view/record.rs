@@ -98,7 +98,7 @@ impl Record {
 }
 
 /// JSON lets most control characters beyond ASCII stand as they are; a terminal acts on them.
-fn escape_invisible(json: &str) -> String {
+pub(crate) fn escape_invisible(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for character in json.chars() {
         match character {

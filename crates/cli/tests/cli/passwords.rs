@@ -77,7 +77,7 @@ fn no_message_about_a_broken_url_repeats_its_password() {
         format!("reddis://me:{SECRET}@h/0"),
         format!("redis+unix:///s?pass={SECRET}&dbb=1"),
         format!("redis+unix://h/s?pass={SECRET}"),
-        format!("redis://a:{SECRET}@h redis://b:{SECRET}@h"),
+        format!("redis://a:{SECRET}@h redis://b:{SECRET}@h/x"),
     ] {
         for ended in [
             bench.run(["run", "x", "--store", &url, "--", "true"]),

@@ -10,6 +10,7 @@
 mod chaos;
 mod cluster;
 mod counting;
+mod failover;
 mod faults;
 mod leftovers;
 mod outages;

@@ -41,7 +41,7 @@ impl Place {
         Self { home: tempfile::tempdir().unwrap(), store: server.url() }
     }
 
-    /// A store by its URL.
+    /// Any store.
     pub(crate) fn at(url: &str) -> Self {
         Self { home: tempfile::tempdir().unwrap(), store: url.to_owned() }
     }

@@ -13,7 +13,7 @@ mod watch;
 
 use std::sync::Arc;
 
-use fencelock_core::{Moment, RetryStrategy};
+use fencelock_core::Moment;
 
 pub use self::place::Position;
 pub(crate) use self::{place::Place, watch::Watch};
@@ -41,7 +41,7 @@ pub(crate) async fn lock(mutex: &Mutex, plan: &Plan) -> Result<Guard, Error> {
     let can_queue = mutex.context().store.capabilities().queue;
     match &mutex.retry {
         Some(retry) => polling::lock(&mut watch, retry).await,
-        None if !can_queue => polling::lock(&mut watch, &RetryStrategy::default()).await,
+        None if !can_queue => polling::lock(&mut watch, &mutex.context().settings.retry).await,
         None if mutex.order == Order::Turns && plan.names().len() == 1 => in_turn(watch).await,
         None => Place::new(mutex.context(), plan).granted(&mut watch).await,
     }

@@ -14,7 +14,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fencelock_core::{Moment, PlaceRequest, Queued, StoreTime, Ttl};
-use fencelock_store::rt;
+use fencelock_store::{StoreErrorKind, rt};
 
 use super::{
     polling::{failure_pause, jitter},
@@ -261,6 +261,10 @@ impl Place {
                 let received = asked.received.unwrap_or_else(|| context.clock.now());
                 self.round_trip = received.saturating_since(sent);
                 armed.answered(reply, sent, received)?
+            }
+            // The store took its grant back, and with it the token.
+            Err(error) if error.kind() == StoreErrorKind::NotAcknowledged => {
+                Tried::UsedUp(armed.failed(error)?)
             }
             Err(error) => Tried::Failed(armed.failed(error)?),
         };

@@ -70,7 +70,8 @@ impl<'a> Watch<'a> {
         // A try that the end of the wait cut off says nothing about the store, and what it may have
         // been granted is taken back: what was seen before counts.
         let was_cut_off = now >= self.end && now.saturating_since(tried_at) < FAIR_TRY;
-        if was_cut_off && self.seen.is_some() && (error.is_unavailable() || error.is_unknown()) {
+        let unasked = error.is_unavailable() || error.is_no_quorum() || error.is_unknown();
+        if was_cut_off && self.seen.is_some() && unasked {
             return Err(self.expired());
         }
         if self.is_hopeless(&error) && now >= self.give_up() {
@@ -84,9 +85,11 @@ impl<'a> Watch<'a> {
         if self.is_hopeless(error) { self.give_up() } else { self.end }
     }
 
-    /// A full store does not make room by itself: waiting for ever would only hide it.
+    /// A full store does not make room by itself, and replicas that are gone rarely come back by
+    /// themselves: waiting for ever would only hide it.
     fn is_hopeless(&self, error: &Error) -> bool {
-        !self.context.was_reached() || error.kind() == ErrorKind::Full
+        let is_stuck = matches!(error.kind(), ErrorKind::Full | ErrorKind::NotAcknowledged);
+        !self.context.was_reached() || is_stuck
     }
 
     /// The error of a wait that is over.

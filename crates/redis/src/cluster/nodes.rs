@@ -57,8 +57,8 @@ impl Nodes {
         let url = RedisUrl { place, ..self.url.clone() };
         let node = Arc::new(Node {
             address: Arc::clone(address),
-            requests: Connections::new(&url)?,
-            ears: Connections::new(&url)?,
+            requests: Connections::new(&url, None)?,
+            ears: Connections::new(&url, None)?,
         });
         known.insert(Arc::clone(address), Arc::clone(&node));
         Ok(node)

@@ -14,11 +14,6 @@ const SCHEME: &str = "redis+cluster://";
 /// The most servers that a URL may name: any one is enough to find the others.
 const SEEDS_MAX: usize = 64;
 
-/// Whether a URL is meant for a cluster.
-pub(crate) fn is_cluster(text: &str) -> bool {
-    text.get(..SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME))
-}
-
 /// Reads the URL of a cluster: each server as if it stood alone, the first with the credentials.
 pub(crate) fn read(text: &str) -> Result<RedisUrl, StoreError> {
     let rest = &text[SCHEME.len()..];

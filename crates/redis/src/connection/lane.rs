@@ -6,7 +6,6 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use fencelock_core::Moment;
@@ -16,11 +15,14 @@ use redis::{Cmd, Value};
 use super::{
     Answer, Order, Target,
     courier::Carried,
+    dialling::{Dialled, Dialling},
     ears::{Channels, Ear, Hearer},
     link::{Link, once},
+    replica::Replica,
 };
 use crate::{
     error::{self, Failure},
+    guard::Guard,
     script::{Allowed, Form, Question},
     tls,
 };
@@ -33,30 +35,6 @@ pub(super) struct Lane {
     queue: rt::sync::Mutex<()>,
     waiting: AtomicUsize,
     dialling: Mutex<Dialling>,
-}
-
-type Dialled = Result<Arc<Link>, Failure>;
-
-/// The attempt that runs, and the attempts that failed.
-#[derive(Debug, Default)]
-struct Dialling {
-    attempt: Option<rt::sync::watch::Receiver<Option<Dialled>>>,
-    failures: u32,
-    not_before: Moment,
-}
-
-impl Dialling {
-    const PAUSE_MIN: Duration = Duration::from_millis(5);
-    /// So that the first success comes within half a second of a server's return.
-    const PAUSE_MAX: Duration = Duration::from_millis(400);
-
-    /// The pause after so many failures in a row, with jitter: many clients that lost one server
-    /// shall not come back in one wave.
-    fn pause(failures: u32, chance: u32) -> Duration {
-        let grown = Self::PAUSE_MIN.saturating_mul(1 << failures.min(16)).min(Self::PAUSE_MAX);
-        let half = grown / 2;
-        half + half.mul_f64(f64::from(chance) / f64::from(u32::MAX))
-    }
 }
 
 impl Lane {
@@ -135,6 +113,9 @@ impl Lane {
             if let Some(greet) = greet.filter(|_| !greeted) {
                 greet.await;
             }
+            if let Some(link) = link {
+                lane.greeted(&link);
+            }
         });
         receiver
     }
@@ -143,15 +124,18 @@ impl Lane {
         let mut dialling = self.dialling();
         dialling.attempt = None;
         match link {
-            Some(link) => {
-                dialling.failures = 0;
-                *self.slot() = Some(Arc::clone(link));
-            }
-            None => {
-                dialling.failures = dialling.failures.saturating_add(1);
-                let pause = Dialling::pause(dialling.failures, rt::chance());
-                dialling.not_before = rt::boottime_now().saturating_add(pause);
-            }
+            Some(link) => *self.slot() = Some(Arc::clone(link)),
+            None => dialling.failed(),
+        }
+    }
+
+    /// A connection counts as made only when the server has said that it is the one to ask: a
+    /// replica must not be called as fast as it answers.
+    fn greeted(&self, link: &Link) {
+        let mut dialling = self.dialling();
+        match link.known_greeting() {
+            Some(greeting) if greeting.replica.is_some() => dialling.failed(),
+            _ => dialling.failures = 0,
         }
     }
 }
@@ -221,6 +205,11 @@ impl<'a> Flight<'a> {
         &self.target.at
     }
 
+    /// Who may be granted something, where that is limited.
+    pub(super) fn guard(&self) -> Option<&'a Guard> {
+        self.target.guard.as_ref()
+    }
+
     /// What is known of the server's scripts.
     pub(crate) fn allowed(&self) -> &Allowed {
         &self.target.allowed
@@ -237,11 +226,20 @@ impl<'a> Flight<'a> {
         Ear::new(&link, kind, channel, hearer)
     }
 
-    /// The connection of the last request leads to the wrong server.
+    /// The connection of the last request leads to the wrong server, and all others with it.
     pub(crate) fn retire(&self) {
-        if let Some(link) = &self.progress().link {
+        let link = self.progress().link.clone();
+        if let Some(link) = link {
             link.retire();
+            self.target.route.leave();
         }
+    }
+
+    /// Nothing of the request is on its way any more, unless an earlier copy may be.
+    pub(super) fn was_refused(&self, may_be_done: bool) {
+        let mut progress = self.progress();
+        progress.was_sent = may_be_done;
+        progress.link = None;
     }
 
     /// Sends one request and waits for the answer.
@@ -277,6 +275,9 @@ impl<'a> Flight<'a> {
         }
         let Some(link) = self.usable(question.order) else { return Ok(None) };
         self.check(&link)?;
+        if !self.is_admitted(&link, question) {
+            return Ok(None);
+        }
         self.depart(&link);
         let (request, by_text) = question.on(link.known(), self.allowed(), form);
         Ok(Some(Departed { link, request, by_text }))
@@ -295,11 +296,12 @@ impl<'a> Flight<'a> {
     ) -> Result<Answer, Result<Value, redis::RedisError>> {
         match (reply, link.known_greeting()) {
             (Ok(value), Some(greeting))
-                if !matches!(value, Value::ServerError(_)) && greeting.is_new_enough() =>
+                if !matches!(value, Value::ServerError(_)) && greeting.is_usable() =>
             {
                 link.heard();
                 question.learn(link.known(), by_text, &value);
-                Ok(Answer { value, greeting: greeting.clone(), resent: false, by_text })
+                let (greeting, connection) = (greeting.clone(), link.number());
+                Ok(Answer { value, greeting, resent: false, by_text, connection })
             }
             (reply, _) => Err(reply),
         }
@@ -314,6 +316,7 @@ impl<'a> Flight<'a> {
             None => self.lane.connect(self.target).await?,
         };
         self.check(&link)?;
+        self.admit(&link, question).await?;
         self.depart(&link);
         let (request, by_text) = question.on(link.known(), self.allowed(), form);
         let mut carrying: Pin<Box<dyn Future<Output = Carried> + Send + '_>> = match question.asking
@@ -340,9 +343,21 @@ impl<'a> Flight<'a> {
 
     fn check(&self, link: &Link) -> Result<(), Failure> {
         match link.known_greeting().and_then(|greeting| greeting.refusal(self.at())) {
-            Some(refusal) => Err(refusal),
+            Some(refusal) => {
+                if refusal.retire {
+                    link.retire();
+                }
+                Err(refusal)
+            }
             None => Ok(()),
         }
+    }
+
+    /// Waits for something on a connection for which nothing was sent yet.
+    pub(super) fn leans_on(&self, link: &Arc<Link>) {
+        let mut progress = self.progress();
+        progress.sent_when_suspect = link.is_suspect();
+        progress.link = Some(Arc::clone(link));
     }
 
     fn depart(&self, link: &Arc<Link>) {
@@ -364,11 +379,17 @@ impl<'a> Flight<'a> {
                 link.heard();
                 question.learn(link.known(), by_text, &value);
                 let greeting = link.greeting().await;
+                if let Some(replica) = &greeting.replica {
+                    return Err(self.by_a_replica(link, replica).await);
+                }
                 // An old server may understand a request by chance; it must not hold a lock.
                 match greeting.refusal(self.at()) {
                     Some(refusal) if matches!(value, Value::ServerError(_)) => Err(refusal),
                     Some(refusal) => Err(Failure { outcome: Outcome::Unknown, ..refusal }),
-                    None => Ok(Ok(Answer { value, greeting, resent: false, by_text })),
+                    None => {
+                        let connection = link.number();
+                        Ok(Ok(Answer { value, greeting, resent: false, by_text, connection }))
+                    }
                 }
             }
             Err(error) => {
@@ -377,6 +398,18 @@ impl<'a> Flight<'a> {
                 Ok(Err(error::from_transport(&error, self.at())))
             }
         }
+    }
+
+    /// The failure of a request that a replica answered, whatever it said: what is true there was
+    /// true at the primary some time ago.
+    async fn by_a_replica(&self, link: &Arc<Link>, replica: &Replica) -> Failure {
+        // What can't be written was not done, if the server was what it is before and after.
+        let outcome = match link.is_still(replica).await {
+            true => Outcome::NotDone,
+            false => Outcome::Unknown,
+        };
+        self.retire();
+        Failure { outcome, ..replica.refusal(self.at()) }
     }
 
     /// The error of a call whose time is over.
@@ -393,20 +426,5 @@ impl<'a> Flight<'a> {
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_pause_grows_with_jitter_and_stays_below_half_a_second() {
-        assert!(Dialling::pause(1, u32::MAX) <= Duration::from_millis(10));
-        for failures in 0..40 {
-            let (least, most) = (Dialling::pause(failures, 0), Dialling::pause(failures, u32::MAX));
-            assert!(least < most && most <= Dialling::PAUSE_MAX, "{failures}: {least:?} {most:?}");
-        }
-        assert_eq!(Dialling::pause(40, u32::MAX), Dialling::PAUSE_MAX);
     }
 }

@@ -12,25 +12,29 @@ use std::{
 };
 
 use fencelock_core::{Incarnation, Moment};
-use fencelock_store::{StoreErrorKind, rt};
+use fencelock_store::{Outcome, StoreErrorKind, rt};
 use redis::{Cmd, Value, aio::MultiplexedConnection};
 
 use super::{
     Target,
     courier::{Carried, Carrying, Couriers},
     ears::Ears,
+    replica::Replica,
     settings,
     shortcut::Shortcut,
 };
 use crate::{
     error::{self, Failure},
+    reply,
     script::Known,
+    url::Place,
 };
 
 /// A connection. The task that drives it ends with the last clone of `connection`, those of the
 /// couriers among them.
 #[derive(Debug)]
 pub(super) struct Link {
+    number: u64,
     connection: MultiplexedConnection,
     couriers: Couriers,
     ended: Arc<AtomicBool>,
@@ -41,6 +45,8 @@ pub(super) struct Link {
     greeted: rt::sync::Notify,
     known: Known,
     shortcut: Arc<Shortcut>,
+    /// The restart guard found that its server counts; it does for the life of the connection.
+    counts: AtomicBool,
 }
 
 /// What the server said of itself when the connection was made.
@@ -49,6 +55,16 @@ pub(crate) struct Greeting {
     pub(crate) incarnation: Option<Incarnation>,
     /// What it is, when that is too old.
     pub(crate) too_old: Option<String>,
+    /// What it says of that, when it is a replica.
+    pub(crate) replica: Option<Replica>,
+    /// It says that it is a primary.
+    is_primary: bool,
+    /// How long it had been running then, cut to seconds by the server.
+    pub(crate) uptime: Option<Duration>,
+    /// When it was heard.
+    pub(crate) heard: Moment,
+    /// It does not say, and will not: the right is missing.
+    pub(crate) is_denied: bool,
 }
 
 /// Set when the driver of a connection drops it: at the end of the stream or of the runtime.
@@ -72,6 +88,30 @@ impl Link {
     const SILENCE: Duration = Duration::from_millis(250);
 
     pub(super) async fn dial(target: &Target) -> Result<Arc<Self>, Failure> {
+        let destination = target.route.destination(&target.url).await?;
+        let limit = target.route.dial_within(Self::DIAL_WITHIN);
+        // Where a sentinel named it: what is wrong there, another answer may set right.
+        let named = |failure: Failure| Failure {
+            retire: failure.retire || target.route.must_be_primary(),
+            ..failure
+        };
+        let link = Self::connect(target, &destination.place, limit).await.map_err(named)?;
+        if target.route.must_be_primary() {
+            let said = rt::timeout(limit, link.prove(&target.at)).await;
+            said.unwrap_or_else(|| Err(error::unreachable(&target.at, "no answer in time")))
+                .map_err(named)?;
+        }
+        match target.route.take(&destination, &link) {
+            true => Ok(link),
+            false => Err(named(error::unreachable(&target.at, "the primary is another since"))),
+        }
+    }
+
+    async fn connect(
+        target: &Target,
+        place: &Place,
+        limit: Duration,
+    ) -> Result<Arc<Self>, Failure> {
         let ended = Arc::new(AtomicBool::new(false));
         let ears = Arc::new(Ears::new());
         let witness = Ended(Arc::clone(&ended), Arc::clone(&ears));
@@ -84,19 +124,20 @@ impl Link {
             Ok(())
         };
         let config = redis::AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(Self::DIAL_WITHIN))
+            .set_connection_timeout(Some(limit))
             .set_response_timeout(None)
             .set_pipeline_buffer_size(Self::QUEUE)
             .set_push_sender(listener);
         let Target { url, at, .. } = target;
-        let client = settings::client(url, &url.place, at)?;
+        let client = settings::client(url, place, at)?;
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
-        let connection =
-            connection.map_err(|error| settings::failure(url, &url.place, &error, at))?;
+        let connection = connection.map_err(|error| settings::failure(url, place, &error, at))?;
         // Another server may answer now, or the same with other rights.
         target.allowed.forget();
         target.shortcut.forget();
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Ok(Arc::new(Self {
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             connection,
             couriers: Couriers::default(),
             ended,
@@ -106,22 +147,71 @@ impl Link {
             greeted: rt::sync::Notify::new(),
             known: Known::default(),
             shortcut: Arc::clone(&target.shortcut),
+            counts: AtomicBool::new(false),
         }))
     }
 
     /// Asks the server who it is. The first poll puts the question into the connection, so that
     /// what is sent after it is also answered after it.
     pub(super) async fn greet(&self) {
-        let mut info = Cmd::with_capacity(2, 16);
-        info.arg("INFO").arg("server");
-        let reply = self.send(info).await.reply;
+        if self.known_greeting().is_some() {
+            return;
+        }
+        let greeting = self.introduction().await;
+        let _ = self.greeting.set(greeting);
+        self.greeted.notify_waiters();
+    }
+
+    /// Who the server says it is, now. One that does not say is taken as it is.
+    async fn introduction(&self) -> Greeting {
+        let mut info = Cmd::with_capacity(3, 32);
+        info.arg("INFO").arg("server").arg("replication");
+        let mut reply = self.send(info).await.reply;
+        if let Ok(Value::ServerError(_)) = reply {
+            // Servers that are too old know one section at a time.
+            let mut info = Cmd::with_capacity(2, 16);
+            info.arg("INFO").arg("server");
+            reply = self.send(info).await.reply;
+        }
         if let Ok(info) = &reply {
             self.shortcut.learn(info);
         }
-        // A server that does not say is taken as it is.
-        let greeting = reply.ok().and_then(|value| read_greeting(&value)).unwrap_or_default();
-        let _ = self.greeting.set(greeting);
-        self.greeted.notify_waiters();
+        let is_denied = matches!(&reply, Ok(Value::ServerError(no)) if no.code() == "NOPERM");
+        let greeting = reply.ok().and_then(|value| Greeting::read(&value)).unwrap_or_default();
+        Greeting { heard: rt::boottime_now(), is_denied, ..greeting }
+    }
+
+    /// Whether a replica is what it was: then nothing was written to it in between.
+    pub(super) async fn is_still(&self, replica: &Replica) -> bool {
+        // What was refused before anything else needs no look, but is too rare to tell it apart.
+        replica.wrote_nothing() && self.introduction().await.replica.as_ref() == Some(replica)
+    }
+
+    /// Makes the server say that it is a primary, before anything is asked of it.
+    async fn prove(&self, at: &str) -> Result<(), Failure> {
+        self.greet().await;
+        let greeting = self.greeting().await;
+        if let Some(refusal) = greeting.refusal(at) {
+            return Err(refusal);
+        }
+        if greeting.is_primary {
+            return Ok(());
+        }
+        // Rights without INFO.
+        let mut role = Cmd::with_capacity(1, 8);
+        role.arg("ROLE");
+        match self.send(role).await.reply {
+            Ok(Value::ServerError(refused)) => {
+                let text = refused.details().unwrap_or_default();
+                Err(error::from_server(refused.code(), text, at))
+            }
+            Ok(value) => match reply::list(&value).ok().and_then(<[Value]>::first) {
+                Some(role) if reply::bytes(role) == Ok(b"master") => Ok(()),
+                _ => Err(error::unreachable(at, "what the sentinels named is not a primary")),
+            },
+            Err(error) => Err(error::from_transport(&error, at)),
+        }
+        .map_err(|failure| Failure { outcome: Outcome::NotDone, ..failure })
     }
 
     /// What the server said of itself. It was asked first, so this waits for a task, not for the
@@ -149,6 +239,15 @@ impl Link {
         self.greeting.get()
     }
 
+    /// Whether the restart guard has let requests pass here.
+    pub(super) fn counts(&self) -> bool {
+        self.counts.load(Ordering::Acquire)
+    }
+
+    pub(super) fn count(&self) {
+        self.counts.store(true, Ordering::Release);
+    }
+
     /// Sends a request. The first poll puts it into the connection.
     pub(super) fn send(&self, request: Cmd) -> Carrying<'_> {
         self.couriers.carry(&self.connection, request)
@@ -161,6 +260,11 @@ impl Link {
         let reply = self.connection.clone().send_packed_commands(&asking, 1, 1).await;
         let reply = reply.map(|mut replies| replies.pop().unwrap_or(Value::Nil));
         Carried { request, reply }
+    }
+
+    /// What tells it from all others of this process.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     /// The scripts that the server knows.
@@ -223,41 +327,55 @@ pub(super) async fn once<F: Future + Unpin>(future: &mut F) -> Option<F::Output>
     .await
 }
 
-/// Reads the lines of INFO.
-fn read_greeting(value: &Value) -> Option<Greeting> {
-    let text = match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?,
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => text,
-        _ => return None,
-    };
-    let field = |name: &str| {
-        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-    };
-    let major = |version: &str| version.split('.').next().and_then(|part| part.parse::<u32>().ok());
-    let old = |name: &str, version: &str, least: u32| {
-        let too_old = major(version).is_some_and(|major| major < least);
-        too_old.then(|| format!("{name} {version}"))
-    };
-    let too_old = match (field("valkey_version"), field("redis_version")) {
-        (Some(version), _) => old("valkey", version, Greeting::LEAST_VALKEY),
-        (None, Some(version)) => old("redis", version, Greeting::LEAST_REDIS),
-        (None, None) => None,
-    };
-    Some(Greeting { incarnation: field("run_id").map(Incarnation::new), too_old })
-}
-
 impl Greeting {
     /// `SET NX GET` and `PEXPIRE GT` exist together since this one.
     const LEAST_REDIS: u32 = 7;
     const LEAST_VALKEY: u32 = 8;
 
-    /// Whether the server can be used.
-    pub(super) fn is_new_enough(&self) -> bool {
-        self.too_old.is_none()
+    /// Reads the lines of INFO.
+    pub(crate) fn read(value: &Value) -> Option<Self> {
+        let text = match value {
+            Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?,
+            Value::SimpleString(text) | Value::VerbatimString { text, .. } => text,
+            _ => return None,
+        };
+        let field = |name: &str| {
+            text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+        };
+        let major =
+            |version: &str| version.split('.').next().and_then(|part| part.parse::<u32>().ok());
+        let old = |name: &str, version: &str, least: u32| {
+            let too_old = major(version).is_some_and(|major| major < least);
+            too_old.then(|| format!("{name} {version}"))
+        };
+        let too_old = match (field("valkey_version"), field("redis_version")) {
+            (Some(version), _) => old("valkey", version, Self::LEAST_VALKEY),
+            (None, Some(version)) => old("redis", version, Self::LEAST_REDIS),
+            (None, None) => None,
+        };
+        // One that can't be a span of time is that of a clock that was set back: nothing is known.
+        let uptime = field("uptime_in_seconds").map(|text| text.parse().unwrap_or_default());
+        Some(Self {
+            incarnation: field("run_id").map(Incarnation::new),
+            too_old,
+            uptime: uptime.map(Duration::from_secs),
+            heard: Moment::START,
+            is_denied: false,
+            replica: Replica::read(field),
+            is_primary: field("role") == Some("master"),
+        })
     }
 
-    /// The error that a server too old is answered with.
+    /// Whether the server can be used.
+    pub(super) fn is_usable(&self) -> bool {
+        self.too_old.is_none() && self.replica.is_none()
+    }
+
+    /// The error for whoever asks a server that can't be used.
     pub(super) fn refusal(&self, at: &str) -> Option<Failure> {
+        if let Some(replica) = &self.replica {
+            return Some(replica.refusal(at));
+        }
         let version = self.too_old.as_ref()?;
         let message = format!("{at} is {version}; fencelock needs redis 7.0 or valkey 8, or newer");
         Some(Failure { kind: StoreErrorKind::Config, message, ..error::unreachable(at, "") })
@@ -269,7 +387,7 @@ mod tests {
     use super::*;
 
     fn greeting(text: &str) -> Greeting {
-        read_greeting(&Value::BulkString(text.as_bytes().to_vec())).expect("a greeting")
+        Greeting::read(&Value::BulkString(text.as_bytes().to_vec())).expect("a greeting")
     }
 
     #[test]
@@ -284,7 +402,20 @@ mod tests {
         let old = greeting(&format!("{valkey}7.2.8\r\n"));
         assert_eq!(old.too_old.as_deref(), Some("valkey 7.2.8"));
         assert!(old.refusal("redis://h:1/0").is_some_and(|f| f.message.contains("valkey 7.2.8")));
+        assert_eq!(new.uptime, None);
+        let uptime = |text| greeting(text).uptime.map(|uptime| uptime.as_secs());
+        assert_eq!(uptime("uptime_in_seconds:12\r\n"), Some(12));
+        assert_eq!(uptime("uptime_in_seconds:-3\r\n"), Some(0));
         assert_eq!(greeting("nothing").too_old, None);
-        assert_eq!(read_greeting(&Value::Int(1)), None);
+        let primary = greeting("role:master\nmaster_replid:a\n");
+        assert!(primary.is_primary && primary.is_usable());
+        let replica = greeting(
+            "role:slave\nmaster_host:10.0.0.1\nmaster_port:7\nslave_read_only:1\nmaster_replid:a\n",
+        );
+        assert!(!replica.is_primary && !replica.is_usable());
+        let refusal = replica.refusal("redis://h:1/0").expect("a refusal");
+        assert!(refusal.message.contains("a replica of 10.0.0.1:7"), "{}", refusal.message);
+        assert!(refusal.retire && replica.replica.is_some_and(|replica| replica.wrote_nothing()));
+        assert_eq!(Greeting::read(&Value::Int(1)), None);
     }
 }

@@ -48,6 +48,10 @@ fn open(
             tls_params: None,
         },
         (Place::Unix(path), _) => ConnectionAddr::Unix(path.clone()),
+        // Whoever dials has asked them before.
+        (Place::Sentinels(_), _) => {
+            return Err(RedisError::from((redis::ErrorKind::Client, "no sentinel was asked")));
+        }
         (Place::Cluster(_), _) => {
             let what = "a cluster is reached server by server";
             return Err((redis::ErrorKind::InvalidClientConfig, what).into());

@@ -16,6 +16,15 @@ use crate::{
 };
 
 static SCRIPT: LazyLock<Script> = script!(
+    "../scripts/native/counts.lua",
+    "../scripts/native/take.lua",
+    "../scripts/native/record.lua",
+    "../scripts/native/line.lua",
+    "../scripts/native/acquire.lua",
+);
+static STRICT: LazyLock<Script> = script!(
+    "../scripts/native/boot.lua",
+    "../scripts/native/rest.lua",
     "../scripts/native/take.lua",
     "../scripts/native/record.lua",
     "../scripts/native/line.lua",
@@ -28,9 +37,11 @@ pub(crate) async fn acquire(
     by: Moment,
 ) -> StoreResult<Acquired> {
     const HEAD_BYTES: usize = 64;
+    wire.check_ttl(request.ttl)?;
     let metadata = request.metadata.as_bytes();
     let life = request.ttl.as_duration() + request.retain.as_duration();
-    let mut question = wire.script(&SCRIPT, &request.names, 8, metadata.len() + 3 * HEAD_BYTES);
+    let sizes = (8, metadata.len() + 3 * HEAD_BYTES);
+    let mut question = wire.granting(&SCRIPT, &STRICT, &request.names, sizes);
     question.listener = request.listener;
     question.arg(&request.token.to_hex());
     question.arg((life.as_millis() + ROUNDING_MS).to_string().as_bytes());
@@ -53,7 +64,11 @@ pub(crate) async fn acquire(
         question.arg(&fence_digits(request.proposed));
         question.arg(ahead_us().as_bytes());
     }
+    wire.seal(&mut question);
     let answer = wire.ask(&mut question, by).await?;
+    if let Some(refusal) = wire.refused_by_guard(&answer) {
+        return Err(refusal);
+    }
     let reply =
         super::read(wire, answer, |letter, fields, at| decode(request, letter, fields, at))?;
     match &reply.answer {

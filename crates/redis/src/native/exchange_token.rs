@@ -26,6 +26,7 @@ pub(crate) async fn exchange_token(
     request: &ExchangeRequest,
     by: Moment,
 ) -> StoreResult<Exchanged> {
+    wire.check_ttl(request.ttl)?;
     let metadata = request.metadata.as_bytes();
     let mut question = wire.script(&SCRIPT, &request.names, 9, metadata.len() + 192);
     question.arg(&request.from.to_hex());

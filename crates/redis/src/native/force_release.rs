@@ -13,6 +13,14 @@ use crate::{
 };
 
 static SCRIPT: LazyLock<Script> = script!(
+    "../scripts/native/counts.lua",
+    "../scripts/native/clock.lua",
+    "../scripts/native/record.lua",
+    "../scripts/native/line.lua",
+    "../scripts/native/force_release.lua",
+);
+static STRICT: LazyLock<Script> = script!(
+    "../scripts/native/boot.lua",
     "../scripts/native/clock.lua",
     "../scripts/native/record.lua",
     "../scripts/native/line.lua",
@@ -26,8 +34,9 @@ pub(crate) async fn force_release(
 ) -> StoreResult<Forced> {
     // Never twice: the second copy could hit the next holder.
     let names = std::iter::once(&request.name);
-    let mut question = wire.script_on(&SCRIPT, names, 1, 16).again(Again::Never);
+    let mut question = wire.handing_over(&SCRIPT, &STRICT, names, (1, 16)).again(Again::Never);
     question.arg(retain_ms(request.retain).as_bytes());
+    wire.seal(&mut question);
     let answer = wire.ask(&mut question, by).await?;
     super::read(wire, answer, |letter, fields, at| match letter {
         b'r' => Ok(Forced::Removed(holder(fields, at)?)),

@@ -20,6 +20,7 @@ static SCRIPT: LazyLock<Script> = script!(
 );
 
 pub(crate) async fn heal(wire: &Wire, request: &HealRequest, by: Moment) -> StoreResult<Healed> {
+    wire.check_ttl(request.ttl)?;
     let metadata = request.metadata.as_bytes();
     let mut question = wire.script(&SCRIPT, &request.names, 7, metadata.len() + 128);
     question.arg(&request.token.to_hex());

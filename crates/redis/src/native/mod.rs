@@ -16,6 +16,7 @@ mod raise_fence;
 mod release;
 mod renew;
 mod revoke;
+mod seed;
 mod shorten;
 
 use std::time::Duration;
@@ -23,6 +24,7 @@ use std::time::Duration;
 use fencelock_core::{FenceLimit, FencingToken, ListenerId, Refusal, Retain, StoreTime, Ttl};
 use fencelock_store::{Reply, StoreError};
 
+pub use self::seed::{IfUsed, Initialised};
 pub(crate) use self::{
     acquire::acquire,
     exchange_token::exchange_token,
@@ -36,6 +38,7 @@ pub(crate) use self::{
     release::release,
     renew::renew,
     revoke::revoke,
+    seed::seed,
     shorten::shorten,
 };
 use crate::{
@@ -48,7 +51,7 @@ use crate::{
 const ROUNDING_MS: u128 = 2;
 
 /// A ttl as the record has it.
-fn ttl_digits(ttl: Ttl) -> [u8; 8] {
+pub(crate) fn ttl_digits(ttl: Ttl) -> [u8; 8] {
     digits(u64::from(ttl.as_millis()))
 }
 

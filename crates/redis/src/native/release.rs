@@ -14,6 +14,14 @@ use crate::{
 };
 
 static SCRIPT: LazyLock<Script> = script!(
+    "../scripts/native/counts.lua",
+    "../scripts/native/give.lua",
+    "../scripts/native/record.lua",
+    "../scripts/native/line.lua",
+    "../scripts/native/release.lua",
+);
+static STRICT: LazyLock<Script> = script!(
+    "../scripts/native/boot.lua",
     "../scripts/native/give.lua",
     "../scripts/native/record.lua",
     "../scripts/native/line.lua",
@@ -25,7 +33,8 @@ pub(crate) async fn release(
     request: &ReleaseRequest,
     by: Moment,
 ) -> StoreResult<Released> {
-    let mut question = wire.script(&SCRIPT, &request.names, 3, 64).order(Order::Behind);
+    let names = request.names.iter();
+    let mut question = wire.handing_over(&SCRIPT, &STRICT, names, (3, 64)).order(Order::Behind);
     question.arg(&request.token.to_hex());
     match request.retain.as_duration().as_millis() {
         0 => question.arg(b"0"),
@@ -34,6 +43,7 @@ pub(crate) async fn release(
     if wire.lines.is_probable(&request.names) {
         question.arg(b"1");
     }
+    wire.seal(&mut question);
     let answer = wire.ask(&mut question, by).await?;
     let resent = answer.resent;
     let reply = super::read(wire, answer, |letter, _, _| decode(letter))?;

@@ -30,8 +30,20 @@ pub(crate) async fn renew(
     batch: &[RenewRequest],
     by: Moment,
 ) -> StoreResult<Vec<Renewed>> {
-    let batch = wire.batch(batch);
-    wire.in_steps(&batch, by, |part| step(wire, part, by)).await
+    let Some(asked) = wire.bearable(batch)? else {
+        let batch = wire.batch(batch);
+        return wire.in_steps(&batch, by, |part| step(wire, part, by)).await;
+    };
+    let bearable = wire.batch(&asked);
+    let reply = wire.in_steps(&bearable, by, |part| step(wire, part, by)).await?;
+    Ok(reply.map(|answers| {
+        let mut answers = asked.iter().zip(answers).peekable();
+        let answer = |request: &RenewRequest| {
+            let own = answers.next_if(|(asked, _)| asked.token == request.token);
+            own.map_or(Renewed::Unknown, |(_, answer)| answer)
+        };
+        batch.iter().map(answer).collect()
+    }))
 }
 
 async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec<Renewed>> {
@@ -41,8 +53,7 @@ async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec
     let mut refused = None;
     let reply = call.read(wire, answer, &mut refused)?;
     match refused {
-        // Where the server could say nothing at all, it was not asked to any effect.
-        Some(text) if reply.answer.iter().all(|answer| *answer == Renewed::Unknown) => {
+        Some(text) if wire.refused_inside(&text).voids(&reply.answer) => {
             Err(Box::pin(rights::refused_inside(wire, &question, &text, by)).await)
         }
         _ => Ok(reply),

@@ -12,6 +12,7 @@ use crate::{
 };
 
 static SCRIPT: LazyLock<Script> = script!(
+    "../scripts/native/counts.lua",
     "../scripts/native/clock.lua",
     "../scripts/native/record.lua",
     "../scripts/native/line.lua",

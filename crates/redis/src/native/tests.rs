@@ -10,11 +10,11 @@ use crate::{connection::Greeting, keys::KeyMapping, plain, servers::Servers};
 
 fn wire() -> Wire {
     let url = "redis://127.0.0.1:1/".parse().expect("a url");
-    Wire::new(Servers::new(&url).expect("nothing is sent"), KeyMapping::Verbatim)
+    Wire::new(Servers::new(&url, None).expect("nothing is sent"), KeyMapping::Verbatim)
 }
 
 fn answer(value: Value) -> Answer {
-    Answer { value, greeting: Greeting::default(), resent: false, by_text: false }
+    Answer { value, greeting: Greeting::default(), resent: false, by_text: false, connection: 0 }
 }
 
 fn request() -> AcquireRequest {
@@ -117,7 +117,7 @@ fn renewed(batch: &[RenewRequest], said: &str) -> StoreResult<Vec<Renewed>> {
 #[test]
 fn a_renewal_that_the_server_could_not_do_is_unknown() {
     let batch = renewals(3, 0);
-    let said = "000300010025eREADONLY You can't write00030002na";
+    let said = "000300010025eNOREPLICAS Too few of us00030002na";
     let answers = renewed(&batch, said).expect("it is well formed").answer;
     assert_eq!(answers[0], Renewed::Unknown);
     assert_eq!(answers[1], Renewed::extended(Duration::from_secs(1)));
@@ -126,7 +126,22 @@ fn a_renewal_that_the_server_could_not_do_is_unknown() {
     let value = Value::BulkString(format!("17000000000000000001{}", &said[4..37]).into_bytes());
     let reply = renew::Call::new(&batch[..1]).read(&wire(), answer(value), &mut refused);
     assert_eq!(reply.expect("it is well formed").answer, [Renewed::Unknown]);
-    assert_eq!(refused.as_deref(), Some("READONLY You can't write"));
+    assert_eq!(refused.as_deref(), Some("NOREPLICAS Too few of us"));
+}
+
+#[test]
+fn what_a_replica_read_of_other_leases_says_nothing() {
+    let said = "000200010025eREADONLY You can't write00020002na";
+    let mut refused = None;
+    let value = Value::BulkString(format!("1700000000000000{said}").into_bytes());
+    let reply = renew::Call::new(&renewals(2, 0)).read(&wire(), answer(value), &mut refused);
+    let failure = wire().refused_inside(&refused.expect("it was said"));
+    assert_eq!((failure.kind, failure.outcome), (StoreErrorKind::Unavailable, Outcome::NotDone));
+    assert!(failure.voids(&reply.expect("it is well formed").answer));
+    let on_primary = wire().refused_inside("NOREPLICAS Too few of us");
+    assert!(
+        !on_primary.voids(&[Renewed::Unknown, Renewed::NotHeld(fencelock_core::NotHeld::Absent)])
+    );
 }
 
 #[test]

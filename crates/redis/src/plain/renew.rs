@@ -45,7 +45,7 @@ async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec
         part.iter().zip(replies).map(decode).collect::<Result<Vec<_>, Odd>>()
     })?;
     match refused {
-        Some(text) if reply.answer.iter().all(|answer| *answer == Renewed::Unknown) => {
+        Some(text) if wire.refused_inside(&text).voids(&reply.answer) => {
             Err(Box::pin(rights::refused_inside(wire, &question, &text, by)).await)
         }
         _ => Ok(reply),

@@ -25,7 +25,7 @@ pub(crate) fn explain(
     let Some(tls) = &url.tls else { return not_spoken_to_in_tls(error, at) };
     let host = match place {
         Place::Tcp(host, _) => host.as_str(),
-        Place::Unix(_) | Place::Cluster(_) => return None,
+        Place::Unix(_) | Place::Sentinels(_) | Place::Cluster(_) => return None,
     };
     let shows_none = match &tls.identity {
         None => "it may ask for a certificate: name one with ?cert=/path&key=/path",

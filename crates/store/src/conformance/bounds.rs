@@ -39,7 +39,7 @@ async fn assert_each_verb_fails(
     assert_error(store.inspect(&InspectRequest::new(name("k")), by).await, kind);
     assert_error(store.list(&ListRequest::new(""), by).await, kind);
     assert_error(store.force_release(&ForceReleaseRequest::new(name("k")), by).await, kind);
-    if store.capabilities().queue {
+    if store.capabilities().revoke {
         assert_error(store.revoke(&RevokeRequest::new(name("k")), by).await, kind);
     }
     if store.capabilities().wakeups {

@@ -34,6 +34,7 @@ pub struct RedisServerBuilder {
     pub(super) password: Option<String>,
     lines: Vec<String>,
     pub(super) port: Option<u16>,
+    pub(super) is_sentinel: bool,
     pub(super) has_tls: bool,
 }
 
@@ -65,6 +66,12 @@ impl RedisServerBuilder {
     /// The password of the default user.
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
+        self
+    }
+
+    /// Runs as a sentinel; what it watches is said by `config("sentinel", ..)`.
+    pub(super) fn sentinel(mut self) -> Self {
+        self.is_sentinel = true;
         self
     }
 

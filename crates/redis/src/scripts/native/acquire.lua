@@ -1,5 +1,5 @@
 -- acquire: take one name, or several all or nothing, for one token; or wait in the line of the first
--- busy one. Begins with take.lua, record.lua and line.lua.
+-- busy one. Begins with counts.lua (or boot.lua and rest.lua), take.lua, record.lua and line.lua.
 --
 -- KEYS  the keys of the names, in order, none twice
 -- ARGV  1 token     32 hexadecimal digits, fresh for every attempt, the same when it is sent again

@@ -1,4 +1,5 @@
--- force_release: free a name whoever holds it. Begins with clock.lua, record.lua and line.lua.
+-- force_release: free a name whoever holds it. Begins with counts.lua (or boot.lua), clock.lua,
+-- record.lua and line.lua.
 --
 -- KEYS  1 the key of the name
 -- ARGV  1 retain_ms (decimal)

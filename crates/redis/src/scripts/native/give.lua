@@ -79,7 +79,7 @@ end
 -- A running lease of the token, and a line in good order whose first place is that of somebody who
 -- waits for this name alone and may still want it. Everything else is left to what is below, and
 -- nothing was written for it. What is done here, and why, is told in line.lua: pass_on.
-if fields and fields[1] and fields[2] then
+if fields and fields[1] and fields[2] and not resting then
   local sub, byte, find, format = string.sub, string.byte, string.find, string.format
   local tonumber, call = tonumber, redis.call
   local key, raw, bounds, clock = KEYS[1], fields[1], fields[2], now + 0

@@ -1,5 +1,6 @@
 -- line: who waits for a name, and how its lease goes from one to the next. Not a script of its
--- own: needs record.lua. What is done here is written down in Rust in core/src/rules/line.rs.
+-- own: needs record.lua, and `resting`, set where nothing must be granted. What is done here is
+-- written down in Rust in core/src/rules/line.rs.
 --
 -- The first who waits turns the key into a hash, the last who leaves turns it back:
 --   r         the record
@@ -204,7 +205,7 @@ end
 -- not all written; nothing, and nothing was changed, where the line can't be read.
 local function pass_on(key, record, keep)
   local line = record.line
-  if record.live or not line then
+  if record.live or not line or resting then
     return record
   end
   for _ = 1, passed_max do

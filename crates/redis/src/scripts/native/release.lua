@@ -1,5 +1,5 @@
 -- release: give back every one of the names that the token still holds, and its places in their
--- lines. Begins with give.lua, record.lua and line.lua.
+-- lines. Begins with counts.lua (or boot.lua), give.lua, record.lua and line.lua.
 --
 -- KEYS  the keys of the names, in order, none twice
 -- ARGV  1 token      32 hexadecimal digits

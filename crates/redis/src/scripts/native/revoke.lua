@@ -1,4 +1,5 @@
--- revoke: ask the holder of a name to give it back. Begins with clock.lua, record.lua and line.lua.
+-- revoke: ask the holder of a name to give it back. Begins with counts.lua, clock.lua, record.lua
+-- and line.lua.
 --
 -- KEYS  1 the key of the name
 -- ARGV  1 the mark of channels, and what they begin with: see line.lua

@@ -1,4 +1,4 @@
--- shorten: bring the end of a lease nearer, never farther. Begins with clock.lua, record.lua and
+-- shorten: bring the end of a lease nearer, never farther. Begins with counts.lua, clock.lua, record.lua and
 -- line.lua.
 --
 -- KEYS  the keys of the names, in order, none twice

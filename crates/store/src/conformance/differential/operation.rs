@@ -341,7 +341,7 @@ impl Asked {
             }
             Self::Shorten(request) => (request.names.len(), false, false),
             Self::Release(request) => (request.names.len(), false, false),
-            Self::Revoke(_) if !can.queue => return Some(StoreErrorKind::Unsupported),
+            Self::Revoke(_) if !can.revoke => return Some(StoreErrorKind::Unsupported),
             Self::Inspect(_)
             | Self::List(_)
             | Self::Force(_)

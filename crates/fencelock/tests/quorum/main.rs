@@ -1,0 +1,9 @@
+//! The client on a quorum: in memory on a clock that the test moves, and on real servers.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod contention;
+mod settings;
+mod timing;
+
+#[cfg(feature = "redis")]
+mod servers;

@@ -1,0 +1,138 @@
+//! From nodes to a store: settings, checked once.
+
+use std::{sync::Arc, time::Duration};
+
+use fencelock_core::Ttl;
+use fencelock_store::{Clock, Outcome, Store, StoreError, StoreErrorKind};
+
+use crate::{QuorumStore, quorum::Quorum};
+
+/// The settings of a [`QuorumStore`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is built before `build`"]
+pub struct QuorumStoreBuilder {
+    nodes: Vec<Arc<dyn Store>>,
+    quorum: Option<usize>,
+    node_timeout: Duration,
+    max_ttl: Duration,
+    quarantine: Option<Duration>,
+}
+
+impl QuorumStoreBuilder {
+    /// How long one node may take: a quarter of the second that a whole call has, so that a node
+    /// that is silent leaves time for a second round, and several times a round trip across an
+    /// ocean.
+    pub const NODE_TIMEOUT: Duration = Duration::from_millis(250);
+    /// The longest ttl. A node that forgot its leases must stay out for as long as the longest of
+    /// them, so it is short.
+    pub const MAX_TTL: Duration = Duration::from_secs(60);
+    /// The most nodes: beyond it each more costs a request of every call and survives nothing new.
+    pub const MAX_NODES: usize = 15;
+
+    pub(crate) fn new(nodes: Vec<Arc<dyn Store>>) -> Self {
+        Self {
+            nodes,
+            quorum: None,
+            node_timeout: Self::NODE_TIMEOUT,
+            max_ttl: Self::MAX_TTL,
+            quarantine: None,
+        }
+    }
+
+    /// How many nodes must hold a lock; a majority of all unless said otherwise, and never fewer.
+    /// More than that survives fewer nodes that are away, and more that forget.
+    pub fn quorum(self, quorum: usize) -> Self {
+        Self { quorum: Some(quorum), ..self }
+    }
+
+    /// How long one node may take for one request.
+    pub fn node_timeout(self, node_timeout: Duration) -> Self {
+        Self { node_timeout, ..self }
+    }
+
+    /// The longest ttl of a lock.
+    pub fn max_ttl(self, max_ttl: Duration) -> Self {
+        Self { max_ttl, ..self }
+    }
+
+    /// How long a node that was restarted is granted nothing new on, counted from when this client
+    /// saw it: a second more than `max_ttl` unless said otherwise. Zero, for nodes that keep every
+    /// lease across a restart (on Redis: `appendfsync always`).
+    pub fn quarantine(self, quarantine: Duration) -> Self {
+        Self { quarantine: Some(quarantine), ..self }
+    }
+
+    /// Builds the store. Nothing is sent.
+    ///
+    /// # Errors
+    /// `Config` for no nodes, too many, or the same one twice; for a quorum that is no majority or
+    /// more than all; for a limit that can't be kept; and for nodes whose clocks are of different
+    /// kinds or whose wire formats differ.
+    pub fn build(self) -> Result<QuorumStore, StoreError> {
+        let count = self.nodes.len();
+        let Some(first) = self.nodes.first() else {
+            return Err(config("a quorum needs at least one node"));
+        };
+        if count > Self::MAX_NODES {
+            return Err(config(format!(
+                "a quorum has at most {} nodes, not {count}; three or five are usual",
+                Self::MAX_NODES
+            )));
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            let address = node.to_string();
+            // Stores in memory look the same and are not, also inside another one.
+            let is_memory = address.trim_end_matches(')').ends_with("memory:");
+            let same = |other: &Arc<dyn Store>| {
+                Arc::ptr_eq(other, node) || (!is_memory && other.to_string() == address)
+            };
+            if self.nodes[..index].iter().any(same) {
+                return Err(config(format!(
+                    "the node {node} is named twice: two votes of one server are no majority"
+                )));
+            }
+            if kind(&node.clock()) != kind(&first.clock()) {
+                return Err(config(format!(
+                    "the nodes {first} and {node} count leases on clocks of different kinds"
+                )));
+            }
+            if node.capabilities().dialect != first.capabilities().dialect {
+                return Err(config(format!("the nodes {first} and {node} have different formats")));
+            }
+        }
+        let majority = count / 2 + 1;
+        let quorum = self.quorum.unwrap_or(majority);
+        if quorum < majority || quorum > count {
+            return Err(config(format!(
+                "a quorum of {count} nodes is between {majority} and {count}, not {quorum}: fewer \
+                 than a majority could be two at the same time"
+            )));
+        }
+        if self.node_timeout < Duration::from_millis(1) {
+            return Err(config("a node needs at least 1ms to answer"));
+        }
+        let max_ttl = Ttl::new(self.max_ttl)
+            .map_err(|error| config(format!("max_ttl can't be {:?}: {error}", self.max_ttl)))?;
+        let quarantine = self.quarantine.unwrap_or(self.max_ttl + Duration::from_secs(1));
+        Ok(QuorumStore::assemble(Quorum::new(
+            self.nodes,
+            quorum,
+            self.node_timeout,
+            max_ttl,
+            quarantine,
+        )))
+    }
+}
+
+/// Clocks of one kind go on and stand still together.
+fn kind(clock: &Clock) -> u8 {
+    match clock {
+        Clock::Boottime => 0,
+        Clock::Monotonic => 1,
+        _ => 2,
+    }
+}
+
+fn config(message: impl Into<std::borrow::Cow<'static, str>>) -> StoreError {
+    StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message)
+}
