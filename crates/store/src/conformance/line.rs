@@ -559,6 +559,22 @@ pub async fn an_exchange_keeps_the_line(harness: &impl Harness) {
     store.assert_held_by(&name("k"), waiter.token).await;
 }
 
+pub async fn a_release_gives_up_the_lease_and_the_place_of_one_token(harness: &impl Harness) {
+    let store = harness.fresh().await;
+    if !has_lines(&store).await {
+        return;
+    }
+    let (old, _) = hold(&store).await;
+    let (both, behind) = (waits(name("k"), token()), waits(name("k"), token()));
+    store.queue(&both, 1).await;
+    store.queue(&behind, 2).await;
+    // No caller of ours does that: a lease for a token that still waits.
+    let asked = ExchangeRequest::new(name("k"), old, both.token, ttl(MINUTE));
+    assert!(matches!(store.ask_exchange(&asked).await, Exchanged::Granted(_)));
+    assert_eq!(store.give_back(name("k"), both.token).await, Released::Withdrawn);
+    store.assert_held_by(&name("k"), behind.token).await;
+}
+
 pub async fn whoever_has_no_part_in_a_lease_leaves_its_line_alone(harness: &impl Harness) {
     let store = harness.fresh().await;
     if !has_lines(&store).await {

@@ -194,6 +194,7 @@ macro_rules! conformance_suite {
                 the_new_holder_is_shown_as_the_waiter_described_itself_last
                 a_line_outlives_a_record_of_which_nothing_is_retained
                 an_exchange_keeps_the_line
+                a_release_gives_up_the_lease_and_the_place_of_one_token
                 whoever_has_no_part_in_a_lease_leaves_its_line_alone
                 of_many_waiters_at_once_each_is_served_once
                 a_renewal_of_many_says_how_many_wait_for_each

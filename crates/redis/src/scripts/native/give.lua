@@ -13,7 +13,7 @@ local raws, plain, fields = {}, true, nil
 -- The caller has seen a line here: to look for it first saves the error of a command for strings,
 -- which costs as much as two commands.
 if ARGV[3] and #KEYS == 1 then
-  fields = redis.pcall('HMGET', KEYS[1], 'r', 'q')
+  fields = redis.pcall('HMGET', KEYS[1], 'r', 'q', 'i' .. token)
   plain = not fields[1]
 end
 if plain then
@@ -24,7 +24,7 @@ if plain then
         if string.sub(raw.err, 1, 9) ~= 'WRONGTYPE' then
           return raw
         elseif #KEYS == 1 then
-          fields = redis.pcall('HMGET', KEYS[1], 'r', 'q')
+          fields = redis.pcall('HMGET', KEYS[1], 'r', 'q', 'i' .. token)
         end
       end
       plain = false
@@ -76,10 +76,11 @@ if plain then
   return now .. (taken and 't' or expired and 'x' or 'h')
 end
 
--- A running lease of the token, and a line in good order whose first place is that of somebody who
--- waits for this name alone and may still want it. Everything else is left to what is below, and
--- nothing was written for it. What is done here, and why, is told in line.lua: pass_on.
-if fields and fields[1] and fields[2] and not resting then
+-- A running lease of the token, which has no place besides, and a line in good order whose first
+-- place is that of somebody who waits for this name alone and may still want it. Everything else is
+-- left to what is below, and nothing was written for it. What is done here, and why, is told in
+-- line.lua: pass_on.
+if fields and fields[1] and fields[2] and not fields[3] and not resting then
   local sub, byte, find, format = string.sub, string.byte, string.find, string.format
   local tonumber, call = tonumber, redis.call
   local key, raw, bounds, clock = KEYS[1], fields[1], fields[2], now + 0
