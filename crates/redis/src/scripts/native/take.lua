@@ -21,26 +21,35 @@ end
 
 -- One name that nobody uses is the common case: taken by the very command that looks. Otherwise
 -- the same command has read the record and written nothing.
-if count == 1 and not (fields and fields[1]) and (not deadline or now <= deadline)
-  and (not floor or floor < now and proposed == '0000000000000000') then
-  local last = now
+local fence = now
+if floor and proposed ~= '0000000000000000' then
+  -- As a member of a quorum: the proposed number, unless it is behind, or so far ahead that the
+  -- record would have to outlive its lease for it.
+  local ahead = proposed - now
+  fence = floor < proposed and ahead <= ARGV[8] + 0 and ahead <= sub(lease, 1, 8) * 1000
+    and sub(wish, 28, 31) == '0000' and proposed
+elseif floor and floor >= now then
+  fence = false
+end
+if count == 1 and not (fields and fields[1]) and (not deadline or now <= deadline) and fence then
+  local last = fence
   if wish and sub(wish, 28, 31) ~= '0000' then
     -- At most 4,096 us ahead of the clock, less than any record lives.
     last = string.format('%016.0f', now + sub(wish, 28, 31))
   end
-  local record = 'fl2mh' .. token .. '1' .. last .. now .. now .. lease
+  local record = 'fl2mh' .. token .. '1' .. last .. fence .. now .. lease
   taken = redis.pcall('SET', KEYS[1], record, 'NX', 'GET', 'PX', life_ms)
   if not taken then
-    return last == now and now .. 'g1' .. now or now .. 'g1' .. now .. last .. '00000000'
+    return last == fence and now .. 'g1' .. fence or now .. 'g1' .. fence .. last .. '00000000'
   end
   local head = taken.err or sub(taken, 1, 5)
-  -- Nearly as common: another token gave it back, and its fencing token is behind the clock. All
+  -- Nearly as common: another token gave it back, and its fencing token is behind the new one. All
   -- that is decided below comes to the same for it.
   if head == 'fl2mf' then
-    if #taken == 54 and sub(taken, 6, 37) ~= token and sub(taken, 39) < now
+    if #taken == 54 and sub(taken, 6, 37) ~= token and sub(taken, 39) < fence
       and tonumber(sub(taken, 39)) then
       redis.call('SET', KEYS[1], record, 'PX', life_ms)
-      return last == now and now .. 'g1' .. now or now .. 'g1' .. now .. last .. '00000000'
+      return last == fence and now .. 'g1' .. fence or now .. 'g1' .. fence .. last .. '00000000'
     end
   elseif head == 'fl2mh' and #taken >= 111 and sub(taken, 6, 37) ~= token
     and (not wish or sub(wish, 1, 8) == '00000000') then
