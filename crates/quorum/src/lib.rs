@@ -25,6 +25,7 @@ mod lease;
 mod look;
 mod node;
 mod open;
+mod pace;
 mod quorum;
 mod release;
 mod renew;

@@ -9,6 +9,8 @@ use std::{
 use fencelock_core::{Incarnation, Moment, StoreOffset, StoreTime};
 use fencelock_store::{Clock, Reply, Store, StoreError, StoreResult};
 
+use crate::pace::Pace;
+
 /// A member of the quorum.
 pub(crate) struct Node {
     pub(crate) store: Arc<dyn Store>,
@@ -17,6 +19,8 @@ pub(crate) struct Node {
     clock: Clock,
     quarantine: Duration,
     known: Mutex<Known>,
+    /// Of what is given back by itself.
+    pub(crate) pace: Pace,
 }
 
 #[derive(Default)]
@@ -30,7 +34,7 @@ struct Known {
 impl Node {
     pub(crate) fn new(store: Arc<dyn Store>, quarantine: Duration) -> Self {
         let (at, clock) = (store.to_string(), store.clock());
-        Self { store, at, clock, quarantine, known: Mutex::default() }
+        Self { store, at, clock, quarantine, known: Mutex::default(), pace: Pace::default() }
     }
 
     /// Waits for an answer and learns from it.

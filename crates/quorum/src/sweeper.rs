@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   a node was silent, or late  --push-->  try, pause, try ...  answered, or the lease is over
+//!                                          (while it fails, one at a time: see `pace`)
 //! ```
 //! They run on a thread of their own: the caller's runtime may end or be blocked. A lock that is
 //! left on a minority of nodes is in nobody's way for longer than its ttl, so where the system
@@ -16,7 +17,7 @@ use std::{
 use fencelock_core::{Moment, ReleaseRequest, Released, StoreTime, Token};
 use fencelock_store::{Reply, StoreErrorKind, rt};
 
-use crate::node::Node;
+use crate::{node::Node, pace::Pace};
 
 /// One release at one node.
 #[derive(Debug)]
@@ -71,8 +72,6 @@ impl Sweeper {
     /// More than this many leases left behind say that a node does not answer at all: their ttl
     /// ends them.
     const MOST: usize = 10_000;
-    const FIRST_PAUSE: Duration = Duration::from_millis(20);
-    const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
     pub(crate) fn new(node_timeout: Duration) -> Self {
         Self { node_timeout, state: Arc::default(), queue: Mutex::default() }
@@ -175,20 +174,34 @@ impl Drop for Ended {
 async fn release(sweep: Sweep, limit: Duration) {
     let Sweep { node, request, after, give_up, .. } = sweep;
     let clock = node.store.clock();
-    let mut pause = Sweeper::FIRST_PAUSE;
+    let mut pause = Pace::FIRST_PAUSE;
     loop {
+        let Some(turn) = node.pace.turn(&clock, give_up).await else { return };
         let by = clock.now().saturating_add(limit);
         match node.ask(node.store.release(&request, by)).await {
-            Ok(reply) if after.is_over(&reply) => return,
+            Ok(reply) => {
+                node.pace.answered();
+                if after.is_over(&reply) {
+                    return;
+                }
+            }
             Err(error) if error.kind() == StoreErrorKind::Closed => return,
-            _ => {}
+            Err(_) => {
+                node.pace.failed(clock.now());
+                if clock.now() >= give_up {
+                    return;
+                }
+                continue;
+            }
         }
+        drop(turn);
+        // What may still arrive is waited for by this release alone.
         let now = clock.now();
         if now >= give_up {
             return;
         }
         let jitter = pause.mul_f64(f64::from(rt::chance()) / f64::from(u32::MAX) / 4.0);
         clock.sleep_until(now.saturating_add(pause - jitter).min(give_up)).await;
-        pause = pause.saturating_mul(2).min(Sweeper::LONGEST_PAUSE);
+        pause = pause.saturating_mul(2).min(Pace::LONGEST_PAUSE);
     }
 }

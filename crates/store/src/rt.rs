@@ -22,7 +22,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 /// Channels and signals between tasks.
 pub mod sync {
     pub use tokio::sync::{
-        Mutex, Notify, OnceCell, OwnedMutexGuard, broadcast, mpsc, oneshot, watch,
+        Mutex, MutexGuard, Notify, OnceCell, OwnedMutexGuard, broadcast, mpsc, oneshot, watch,
     };
 }
 

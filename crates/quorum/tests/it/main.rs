@@ -5,4 +5,5 @@ mod fencing;
 mod forgetting;
 mod futures;
 mod lost_replies;
+mod pace;
 mod world;
