@@ -118,8 +118,8 @@ impl QuorumBuilder {
     }
 
     /// How long a store that was restarted is granted nothing new on, once this client has seen
-    /// it; a second more than `max_ttl` by default. Zero, where no store forgets a lease when it
-    /// is restarted (on Redis: `appendfsync always`).
+    /// it; a second more than `max_ttl` by default, or its drift if that is more. Zero, where no
+    /// store forgets a lease when it is restarted (on Redis: `appendfsync always`).
     pub fn quarantine(self, quarantine: Duration) -> Self {
         Self { quarantine: Some(quarantine), ..self }
     }
@@ -190,6 +190,7 @@ impl QuorumBuilder {
         }
         let mut builder =
             QuorumStore::builder(stores).node_timeout(self.node_timeout).max_ttl(self.max_ttl);
+        builder = builder.drift(self.each.settings.drift);
         if let Some(quorum) = self.quorum {
             builder = builder.quorum(quorum);
         }

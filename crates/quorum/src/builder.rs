@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fencelock_core::Ttl;
+use fencelock_core::{Drift, Ttl};
 use fencelock_store::{Clock, Outcome, Store, StoreError, StoreErrorKind};
 
 use crate::{QuorumStore, quorum::Quorum};
@@ -16,6 +16,7 @@ pub struct QuorumStoreBuilder {
     node_timeout: Duration,
     max_ttl: Duration,
     quarantine: Option<Duration>,
+    drift: Drift,
 }
 
 impl QuorumStoreBuilder {
@@ -36,6 +37,7 @@ impl QuorumStoreBuilder {
             node_timeout: Self::NODE_TIMEOUT,
             max_ttl: Self::MAX_TTL,
             quarantine: None,
+            drift: Drift::DEFAULT,
         }
     }
 
@@ -55,8 +57,14 @@ impl QuorumStoreBuilder {
         Self { max_ttl, ..self }
     }
 
+    /// The allowance between the clocks of this machine and of the nodes, for the quarantine.
+    pub fn drift(self, drift: Drift) -> Self {
+        Self { drift, ..self }
+    }
+
     /// How long a node that was restarted is granted nothing new on, counted from when this client
-    /// saw it: a second more than `max_ttl` unless said otherwise. Zero, for nodes that keep every
+    /// saw it: a second more than `max_ttl` unless said otherwise, or the drift of it if that is
+    /// more. Zero, for nodes that keep every
     /// lease across a restart (on Redis: `appendfsync always`).
     pub fn quarantine(self, quarantine: Duration) -> Self {
         Self { quarantine: Some(quarantine), ..self }
@@ -113,7 +121,7 @@ impl QuorumStoreBuilder {
         }
         let max_ttl = Ttl::new(self.max_ttl)
             .map_err(|error| config(format!("max_ttl can't be {:?}: {error}", self.max_ttl)))?;
-        let quarantine = self.quarantine.unwrap_or(self.max_ttl + Duration::from_secs(1));
+        let quarantine = self.quarantine.unwrap_or_else(|| quarantine(self.max_ttl, self.drift));
         Ok(QuorumStore::assemble(Quorum::new(
             self.nodes,
             quorum,
@@ -122,6 +130,11 @@ impl QuorumStoreBuilder {
             quarantine,
         )))
     }
+}
+
+/// When this has passed here, a lease of so long is over at a node.
+fn quarantine(max_ttl: Duration, drift: Drift) -> Duration {
+    drift.longest(max_ttl).max(max_ttl.saturating_add(Duration::from_secs(1)))
 }
 
 /// Clocks of one kind go on and stand still together.
@@ -135,4 +148,19 @@ fn kind(clock: &Clock) -> u8 {
 
 fn config(message: impl Into<std::borrow::Cow<'static, str>>) -> StoreError {
     StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_lease_is_kept_out_for_as_long_as_the_clocks_may_differ() {
+        let of = |seconds, ppm| {
+            quarantine(Duration::from_secs(seconds), Drift::DEFAULT.rate_ppm(ppm)).as_secs()
+        };
+        assert_eq!(of(60, 10_000), 61);
+        assert_eq!(of(3_600, 10_000), 3_636);
+        assert_eq!(of(60, 83_000), 64);
+    }
 }
