@@ -24,9 +24,8 @@ impl<'a> Address<'a> {
         };
         match scheme.to_ascii_lowercase().as_str() {
             // Also what it does not speak yet: it says so itself.
-            "redis" | "rediss" | "redis+sentinel" | "redis+cluster" | "redis+unix" | "unix" => {
-                Ok(Self::Redis(url))
-            }
+            "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
+            | "rediss+cluster" | "redis+unix" | "unix" => Ok(Self::Redis(url)),
             "sqlite" => {
                 // Only three slashes are an absolute path; two would make the first folder a host.
                 let path = match rest.strip_prefix("//") {

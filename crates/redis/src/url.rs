@@ -4,6 +4,7 @@
 //! (an unescaped `/` or `@` in a password moves its end into the path).
 
 mod acknowledge;
+mod cluster;
 mod hosts;
 mod sentinel;
 
@@ -14,7 +15,7 @@ use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
 pub(crate) use self::{acknowledge::Wanted, sentinel::Service};
-use crate::{cluster, tls::Tls};
+use crate::tls::Tls;
 
 /// The address of a Redis or Valkey server, with the database and the credentials.
 ///
@@ -131,16 +132,15 @@ impl FromStr for RedisUrl {
             return Err(config("a redis url has no part after #; in a password write %23"));
         }
         match url.scheme() {
-            "redis" => tcp(&url, &Query::read(&url, &["db"])?),
-            "rediss" => {
-                let query = Query::read(&url, &[&["db"], Tls::SETTINGS].concat())?;
-                Ok(RedisUrl { tls: Some(Tls::named(|key| query.get(key))?), ..tcp(&url, &query)? })
+            "redis" | "rediss" => {
+                let query = Query::of(text, &url, &["db"])?;
+                Ok(RedisUrl { tls: query.tls(text)?, ..tcp(&url, &query)? })
             }
             "redis+unix" | "unix" => unix(&url),
             // A scheme is read before any credentials: it can't be a part of a password.
             other => Err(config(format!(
-                "{other}: is not a redis url; it begins with redis://, rediss://, \
-                 redis+sentinel://, redis+cluster:// or redis+unix://"
+                "{other}: is not a redis url; it begins with redis://, redis+sentinel:// or \
+                 redis+cluster://, with rediss in place of redis for TLS, or with redis+unix://"
             ))),
         }
     }
@@ -153,8 +153,8 @@ type Reader = fn(&str) -> Result<RedisUrl, StoreError>;
 fn several(text: &str) -> Option<Reader> {
     let (scheme, _) = text.split_once("://")?;
     match scheme.to_ascii_lowercase().as_str() {
-        "redis+sentinel" => Some(sentinel::read),
-        "redis+cluster" => Some(cluster::url::read),
+        "redis+sentinel" | "rediss+sentinel" => Some(sentinel::read),
+        "redis+cluster" | "rediss+cluster" => Some(cluster::read),
         _ => None,
     }
 }
@@ -205,7 +205,23 @@ fn unix(url: &Url) -> Result<RedisUrl, StoreError> {
 /// The part after `?`, decoded; a `+` stays a plus, since passwords have some.
 struct Query(Vec<(String, String)>);
 
+/// Whether a URL is one of TLS: `rediss:`, `rediss+sentinel:`, `rediss+cluster:`.
+fn has_tls(text: &str) -> bool {
+    text.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("rediss"))
+}
+
 impl Query {
+    /// The same, and with TLS what names its files.
+    fn of(text: &str, url: &Url, valid: &[&str]) -> Result<Self, StoreError> {
+        let files = if has_tls(text) { Tls::SETTINGS } else { &[] };
+        Self::read(url, &[valid, files].concat())
+    }
+
+    /// What it says of TLS, where that is spoken.
+    fn tls(&self, text: &str) -> Result<Option<Tls>, StoreError> {
+        has_tls(text).then(|| Tls::named(|key| self.get(key))).transpose()
+    }
+
     /// `valid` is what this kind of URL has beside what all have.
     fn read(url: &Url, valid: &[&str]) -> Result<Self, StoreError> {
         let valid = &[valid, &acknowledge::SETTINGS].concat();
@@ -283,29 +299,21 @@ pub(crate) fn config(message: impl Into<std::borrow::Cow<'static, str>>) -> Stor
 
 impl fmt::Display for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let redis = if self.tls.is_some() { "rediss" } else { "redis" };
+        let who = self.user.as_ref().map(|user| format!("{}@", encode(user))).unwrap_or_default();
+        let database = self.database;
         match &self.place {
             Place::Tcp(host, port) => {
-                f.write_str(if self.tls.is_some() { "rediss://" } else { "redis://" })?;
-                if let Some(user) = &self.user {
-                    write!(f, "{}@", encode(user))?;
-                }
-                write_host(f, host, *port)?;
-                write!(f, "/{}", self.database)
+                write!(f, "{redis}://{who}{}/{database}", hosts::write_one(host, *port))
             }
             Place::Cluster(servers) => {
-                write!(f, "redis+cluster://")?;
-                if let Some(user) = &self.user {
-                    write!(f, "{}@", encode(user))?;
-                }
-                for (index, (host, port)) in servers.iter().enumerate() {
-                    f.write_str(if index == 0 { "" } else { "," })?;
-                    write_host(f, host, *port)?;
-                }
-                f.write_str("/")
+                write!(f, "{redis}+cluster://{who}{}/", hosts::write(servers))
             }
-            Place::Sentinels(service) => service.write(f, self.user.as_deref(), self.database),
+            Place::Sentinels(service) => {
+                write!(f, "{redis}+sentinel://{who}{service}/{database}")
+            }
             Place::Unix(path) => {
-                write!(f, "redis+unix://{}?db={}", path.display(), self.database)?;
+                write!(f, "redis+unix://{}?db={database}", path.display())?;
                 if let Some(user) = &self.user {
                     write!(f, "&user={}", encode(user))?;
                 }
@@ -313,10 +321,6 @@ impl fmt::Display for RedisUrl {
             }
         }
     }
-}
-
-fn write_host(f: &mut fmt::Formatter<'_>, host: &str, port: u16) -> fmt::Result {
-    if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
 }
 
 fn encode(text: &str) -> percent_encoding::PercentEncode<'_> {

@@ -248,7 +248,8 @@ fn each_store_has_its_own_password_or_all_have_one() {
 fn a_quorum_of_new_servers_names_the_way_out() {
     let young: Vec<RedisServer> = (0..3).map(|_| RedisServer::start()).collect();
     let bench = bench(&young);
-    for words in [&["acquire", "job", "-n"][..], &["run", "job", "--", "true"]] {
+    // Not `-n`: on a starved machine one try is over before it has three connections.
+    for words in [&["acquire", "job"][..], &["run", "job", "--", "true"]] {
         let ended = bounded(&bench, words);
         ended.assert_refused(69, &["restarted", "`fencelock init --store "]);
     }

@@ -26,7 +26,6 @@ mod refresh;
 mod route;
 mod slot;
 pub(crate) mod spread;
-pub(crate) mod url;
 
 use std::{
     fmt,

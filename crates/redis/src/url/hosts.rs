@@ -51,9 +51,10 @@ pub(super) fn split(text: &str, port: u16) -> Result<(Vec<(String, u16)>, Url), 
 
 /// Hosts as they stand in a URL.
 pub(super) fn write(hosts: &[(String, u16)]) -> String {
-    let one = |(host, port): &(String, u16)| match host.contains(':') {
-        true => format!("[{host}]:{port}"),
-        false => format!("{host}:{port}"),
-    };
-    hosts.iter().map(one).collect::<Vec<_>>().join(",")
+    hosts.iter().map(|(host, port)| write_one(host, *port)).collect::<Vec<_>>().join(",")
+}
+
+/// A host as it stands in a URL.
+pub(super) fn write_one(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use fencelock_store::StoreError;
 use url::Url;
 
-use super::{Password, Place, Query, RedisUrl, config, database, decode, encode, hosts};
+use super::{Password, Place, Query, RedisUrl, config, database, decode, hosts};
 
 /// The sentinels of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ const SETTINGS: [&str; 3] = ["db", "sentinel_user", "sentinel_pass"];
 /// Reads the whole URL.
 pub(super) fn read(text: &str) -> Result<RedisUrl, StoreError> {
     let (sentinels, url) = hosts::split(text, DEFAULT_PORT)?;
-    let query = Query::read(&url, &SETTINGS)?;
+    let query = Query::of(text, &url, &SETTINGS)?;
     let (name, path_database) = path(&url)?;
     let query_database = query.get("db").map(database).transpose()?;
     let chosen = super::one_database(path_database, query_database)?;
@@ -46,7 +46,7 @@ pub(super) fn read(text: &str) -> Result<RedisUrl, StoreError> {
         user: Some(user).filter(|user| !user.is_empty()),
         password: password.map(Password::new),
         acknowledge: super::acknowledge::read(&query)?,
-        tls: None,
+        tls: query.tls(text)?,
     })
 }
 
@@ -67,21 +67,14 @@ fn path(url: &Url) -> Result<(String, Option<u32>), StoreError> {
     Ok((decode(name, "service")?, number))
 }
 
-impl Service {
-    /// As it stands in a URL, without secrets.
-    pub(super) fn write(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        user: Option<&str>,
-        database: u32,
-    ) -> fmt::Result {
-        write!(f, "redis+sentinel://")?;
-        if let Some(user) = user {
-            write!(f, "{}@", encode(user))?;
-        }
-        write!(f, "{}/{}/{database}", hosts::write(&self.sentinels), self.shown())
+impl fmt::Display for Service {
+    /// Hosts and name as they stand in a URL.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", hosts::write(&self.sentinels), self.shown())
     }
+}
 
+impl Service {
     fn shown(&self) -> percent_encoding::PercentEncode<'_> {
         const ESCAPED: &percent_encoding::AsciiSet =
             &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -128,6 +121,9 @@ mod tests {
         let (url, service) = read("REDIS+SENTINEL://h/m");
         assert_eq!((url.database, service.name.as_str()), (0, "m"));
         assert_eq!(read("redis+sentinel://h/m?db=2").0.database, 2);
+        let (url, service) = read("rediss+sentinel://h/m?ca=/c.pem&sentinel_user=s");
+        assert_eq!(url.to_string(), "rediss+sentinel://h:26379/m/0");
+        assert!(service.url(&url, &service.sentinels[0]).tls.is_some() && url.tls.is_some());
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl RedisServerBuilder {
     }
 
     /// Runs as a sentinel; what it watches is said by `config("sentinel", ..)`.
-    pub(super) fn sentinel(mut self) -> Self {
+    pub fn sentinel(mut self) -> Self {
         self.is_sentinel = true;
         self
     }
