@@ -115,6 +115,15 @@ pub(crate) enum Admission {
     Told,
 }
 
+/// Whose answer counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Believed {
+    /// A primary's: that of a replica may be out of date.
+    Primary,
+    /// Everybody's: it is about the servers, and not about what they keep.
+    Anybody,
+}
+
 /// One call of a script, or one command, complete.
 pub(crate) struct Question {
     /// The command; a script is named by its hash.
@@ -129,6 +138,7 @@ pub(crate) struct Question {
     /// It goes behind an ASKING, in one write: to a server that a slot is on the way to.
     pub(crate) asking: bool,
     pub(crate) admission: Admission,
+    pub(crate) believed: Believed,
     /// The life of the server that it goes to, as its last argument: another one on each
     /// connection.
     told: Option<Incarnation>,
@@ -146,6 +156,7 @@ impl Question {
             listener: None,
             asking: false,
             admission: Admission::Any,
+            believed: Believed::Primary,
             told: None,
         }
     }

@@ -449,3 +449,15 @@ async fn the_rights_of_the_readme_are_enough() {
     let page = store.list(&ListRequest::new(""), soon(&store)).await;
     let _ = page.expect("it may list");
 }
+
+/// Goal: any one server is enough to find the others, also one that is a replica at present: after a
+/// failover that is what the server of the URL is. Method: a URL that names nothing else.
+#[tokio::test]
+async fn a_replica_tells_where_the_primaries_are() {
+    let cluster = RedisCluster::builder().replicas(1).start();
+    let replica = cluster.servers().last().expect("a replica").url();
+    let store = store_at(&replica.replacen("redis://", "redis+cluster://", 1), Dialect::Native);
+    for at in spread() {
+        let _ = take(&store, &at, token()).await;
+    }
+}

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     connection::{Again, NoAnswer, Order},
     error,
-    script::Question,
+    script::{Believed, Question},
 };
 
 /// When the last look was.
@@ -127,6 +127,8 @@ impl Shared {
         command.arg("CLUSTER").arg("SLOTS");
         let mut question = Question::command(command, Again::Harmless, Order::Any);
         question.route = Route::Server(Arc::clone(&node.address));
+        // A replica knows as well as a primary: after a failover it may be all that a URL names.
+        question.believed = Believed::Anybody;
         let by = by.min(clock.now().saturating_add(Self::SAID_WITHIN));
         match node.requests.answer(&mut question, clock, by).await {
             Ok(answer) => SlotMap::read(&answer.value, &node.address)

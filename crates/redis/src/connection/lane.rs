@@ -17,7 +17,7 @@ use super::{
     courier::Carried,
     dialling::{Dialled, Dialling},
     ears::{Channels, Ear, Hearer},
-    link::{Link, once},
+    link::{Greeting, Link, once},
     replica::Replica,
 };
 use crate::{
@@ -274,7 +274,7 @@ impl<'a> Flight<'a> {
             return Ok(None);
         }
         let Some(link) = self.usable(question.order) else { return Ok(None) };
-        self.check(&link)?;
+        self.check(&link, question)?;
         if !self.is_admitted(&link, question) {
             return Ok(None);
         }
@@ -315,7 +315,7 @@ impl<'a> Flight<'a> {
             Some(link) => link,
             None => self.lane.connect(self.target).await?,
         };
-        self.check(&link)?;
+        self.check(&link, question)?;
         self.admit(&link, question).await?;
         self.depart(&link);
         let (request, by_text) = question.on(link.known(), self.allowed(), form);
@@ -341,8 +341,9 @@ impl<'a> Flight<'a> {
         (!silent).then_some(link)
     }
 
-    fn check(&self, link: &Link) -> Result<(), Failure> {
-        match link.known_greeting().and_then(|greeting| greeting.refusal(self.at())) {
+    fn check(&self, link: &Link, question: &Question) -> Result<(), Failure> {
+        let counts = |greeting: &&Greeting| !greeting.is_enough_for(question);
+        match link.known_greeting().filter(counts).and_then(|said| said.refusal(self.at())) {
             Some(refusal) => {
                 if refusal.retire {
                     link.retire();
@@ -379,11 +380,12 @@ impl<'a> Flight<'a> {
                 link.heard();
                 question.learn(link.known(), by_text, &value);
                 let greeting = link.greeting().await;
-                if let Some(replica) = &greeting.replica {
+                let is_enough = greeting.is_enough_for(question);
+                if let Some(replica) = greeting.replica.as_ref().filter(|_| !is_enough) {
                     return Err(self.by_a_replica(link, replica).await);
                 }
                 // An old server may understand a request by chance; it must not hold a lock.
-                match greeting.refusal(self.at()) {
+                match greeting.refusal(self.at()).filter(|_| !is_enough) {
                     Some(refusal) if matches!(value, Value::ServerError(_)) => Err(refusal),
                     Some(refusal) => Err(Failure { outcome: Outcome::Unknown, ..refusal }),
                     None => {

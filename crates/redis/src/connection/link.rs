@@ -26,7 +26,7 @@ use super::{
 use crate::{
     error::{self, Failure},
     reply,
-    script::Known,
+    script::{Believed, Known, Question},
     url::Place,
 };
 
@@ -369,6 +369,11 @@ impl Greeting {
     /// Whether the server can be used.
     pub(super) fn is_usable(&self) -> bool {
         self.too_old.is_none() && self.replica.is_none()
+    }
+
+    /// Whether an answer counts also if it is that of a replica.
+    pub(super) fn is_enough_for(&self, question: &Question) -> bool {
+        question.believed == Believed::Anybody && self.too_old.is_none()
     }
 
     /// The error for whoever asks a server that can't be used.
