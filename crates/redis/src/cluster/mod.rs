@@ -140,7 +140,9 @@ impl Cluster {
         }
         let mut journey = Journey::default();
         loop {
-            let (node, result) = self.shared.step(question, &mut journey, clock, by).await?;
+            let step = self.shared.step(question, &mut journey, clock, by).await;
+            // This copy was not sent, but an earlier one may have been carried out.
+            let (node, result) = step.map_err(|error| journey.overdue(error, self.at()))?;
             let failure = match result {
                 Ok(mut answer) => {
                     answer.resent |= journey.uncertain;
@@ -343,7 +345,7 @@ impl Journey {
         }
     }
 
-    /// The same when its time is over.
+    /// The same when its time is over, or there is nobody to ask any more.
     fn overdue(&self, error: StoreError, at: &str) -> StoreError {
         match error.outcome() {
             Outcome::NotDone if self.uncertain => error::overdue(at, true),
