@@ -64,7 +64,7 @@ impl QuorumStoreBuilder {
 
     /// How long a node that was restarted is granted nothing new on, counted from when this client
     /// saw it: a second more than `max_ttl` unless said otherwise, or the drift of it if that is
-    /// more. Zero, for nodes that keep every
+    /// more; never less than `max_ttl`. Zero, for nodes that keep every
     /// lease across a restart (on Redis: `appendfsync always`).
     pub fn quarantine(self, quarantine: Duration) -> Self {
         Self { quarantine: Some(quarantine), ..self }
@@ -122,6 +122,13 @@ impl QuorumStoreBuilder {
         let max_ttl = Ttl::new(self.max_ttl)
             .map_err(|error| config(format!("max_ttl can't be {:?}: {error}", self.max_ttl)))?;
         let quarantine = self.quarantine.unwrap_or_else(|| quarantine(self.max_ttl, self.drift));
+        if !quarantine.is_zero() && quarantine < self.max_ttl {
+            return Err(config(format!(
+                "a quarantine of {quarantine:?} ends before the leases of {:?} that a node may have \
+                 forgotten; make it longer than max_ttl, or zero where nothing is forgotten",
+                self.max_ttl
+            )));
+        }
         Ok(QuorumStore::assemble(Quorum::new(
             self.nodes,
             quorum,

@@ -177,5 +177,7 @@ async fn a_larger_quorum_needs_more_and_a_smaller_one_is_refused() {
     }
     let twice = [world.nodes[0].clone(), world.nodes[0].clone()];
     assert_eq!(builder(&twice).build().expect_err("one node").kind(), StoreErrorKind::Config);
+    let short = builder(&world.nodes).quarantine(Duration::from_secs(1)).build();
+    assert_eq!(short.expect_err("leases outlive it").kind(), StoreErrorKind::Config);
     assert_eq!(builder(&[]).build().expect_err("no node").kind(), StoreErrorKind::Config);
 }
