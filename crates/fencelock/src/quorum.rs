@@ -126,7 +126,7 @@ impl QuorumBuilder {
 
     /// What keeps a Redis server that restarted from voting for what it may have forgotten, also for
     /// clients that did not see the restart: by its uptime and for `max_ttl`, unless said otherwise;
-    /// nothing where the quarantine is zero, and in the plain dialect, which has none.
+    /// strictly behind sentinels, since a server that they promote is old; nothing where the quarantine is zero, and in the plain dialect, which has none.
     pub fn restart_guard(self, guard: RestartGuard) -> Self {
         Self { guard: Some(guard), ..self }
     }
@@ -161,6 +161,17 @@ impl QuorumBuilder {
         Self { each: self.each.label(label), ..self }
     }
 
+    /// What guards the server of a url.
+    fn guard_of(&self, url: &str) -> RestartGuard {
+        match self.guard() {
+            // One that was promoted has been running for long, and may not have every lease.
+            RestartGuard::Uptime(span) if self.guard.is_none() && is_sentinel(url) => {
+                RestartGuard::Strict(span)
+            }
+            guard => guard,
+        }
+    }
+
     fn guard(&self) -> RestartGuard {
         let usual = match self.quarantine {
             Some(Duration::ZERO) => RestartGuard::Off,
@@ -177,14 +188,15 @@ impl QuorumBuilder {
     /// is no majority, stores of different kinds.
     pub fn build(self) -> Result<Client, Error> {
         self.each.check()?;
-        let guarded = self.each.clone().restart_guard(self.guard());
         let mut stores: Vec<Arc<dyn Store>> = Vec::with_capacity(self.urls.len());
         let mut same = true;
         for url in &self.urls {
             let address = Address::parse(url)?;
             same &= address != Address::Memory;
             stores.push(match address {
-                Address::Redis(_) => guarded.open_node(&address)?,
+                Address::Redis(url) => {
+                    self.each.clone().restart_guard(self.guard_of(url)).open_node(&address)?
+                }
                 _ => self.each.open_node(&address)?,
             });
         }
@@ -202,6 +214,11 @@ impl QuorumBuilder {
         let identity = same.then(|| store.to_string());
         Ok(Client::assemble(Arc::new(store), self.each.settings, identity.as_deref()))
     }
+}
+
+fn is_sentinel(url: &str) -> bool {
+    const SCHEME: &str = "redis+sentinel:";
+    url.get(..SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME))
 }
 
 /// Contenders that split the votes try again after pauses of any length up to this, so that one of

@@ -22,7 +22,7 @@ use crate::{
     plain,
     servers::Servers,
     tls::{Identity, Tls},
-    url::{Password, RedisUrl},
+    url::{Password, Place, RedisUrl},
     wire::Wire,
 };
 
@@ -201,8 +201,8 @@ impl RedisStoreBuilder {
     ///
     /// # Errors
     /// `Config` for a prefix that can't be one, or any prefix in the plain dialect, whose keys are
-    /// the names themselves; for a restart guard in the plain dialect, which has no marker; for
-    /// certificates without TLS, and files of them that can't be used.
+    /// the names themselves; for a restart guard in the plain dialect, which has no marker, and for
+    /// one by uptime behind sentinels, which would not see a fail-over; for certificates without TLS, and files of them that can't be used.
     pub fn build(mut self) -> Result<RedisStore, StoreError> {
         let config = |message| StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message);
         let keys = match (self.dialect, self.prefix) {
@@ -225,6 +225,14 @@ impl RedisStoreBuilder {
         }
         if self.guard.is_some() && self.dialect == Dialect::Plain {
             return Err(config("the plain dialect has no restart guard: it has no marker"));
+        }
+        let by_uptime = matches!(self.guard, Some((guard::Form::Uptime, _))) && !self.durable;
+        if by_uptime && matches!(self.url.place, Place::Sentinels(_)) {
+            return Err(config(
+                "a restart guard by uptime does not see a fail-over: the server that is promoted \
+                 has been running for long, and may not have every lease; behind sentinels use \
+                 the strict form",
+            ));
         }
         let guard = self.guard.map(|(form, max_ttl)| Guard {
             form: if self.durable { guard::Form::Durable } else { form },

@@ -427,3 +427,15 @@ async fn the_guard_of_a_server_that_counts_sends_nothing_more() {
     }
     assert_eq!(seen[0], seen[1]);
 }
+
+/// A fail-over loses what was not replicated, and who is promoted has been running for long: only
+/// the marker tells, since it names another life.
+#[test]
+fn a_guard_by_uptime_is_refused_behind_sentinels() {
+    let sentinels = || builder("redis+sentinel://127.0.0.1:1/main");
+    let error = sentinels().restart_guard(max_ttl()).build().expect_err("it would see nothing");
+    assert_eq!(error.kind(), StoreErrorKind::Config);
+    assert!(error.to_string().contains("strict"), "{error}");
+    let strict = sentinels().strict_restart_guard(max_ttl()).build();
+    assert!(strict.is_ok(), "{strict:?}");
+}

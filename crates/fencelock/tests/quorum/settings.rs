@@ -23,12 +23,13 @@ async fn a_quorum_of_memory_stores_works_out_of_the_box() {
 
 #[test]
 fn settings_that_cannot_work_are_refused_with_the_reason() {
-    let cases: [(fencelock::QuorumBuilder, &str); 7] = [
+    let cases: [(fencelock::QuorumBuilder, &str); 8] = [
         (Client::quorum_builder([""; 0]), "at least one"),
         (Client::quorum_builder(THREE).quorum(1), "between 2 and 3"),
         (Client::quorum_builder(THREE).quorum(4), "between 2 and 3"),
         (Client::quorum_builder(THREE).node_timeout(Duration::ZERO), "1ms"),
         (Client::quorum_builder(THREE).max_ttl(Duration::ZERO), "max_ttl"),
+        (Client::quorum_builder(THREE).quarantine(Duration::from_secs(59)), "ends before"),
         (Client::quorum_builder(["memory:", "sqlite:"]), "names a file"),
         (Client::quorum_builder(vec!["memory:"; 16]), "at most 15"),
     ];
@@ -46,6 +47,22 @@ fn a_server_that_is_named_twice_is_one_vote() {
     let error = Client::quorum_builder(twice).build().unwrap_err();
     let text = error.to_string();
     assert!(text.contains("twice") && !text.contains("one@") && !text.contains("two@"), "{text}");
+}
+
+/// Goal: a fail-over of a node is seen by clients that were not there. Its uptime says nothing of
+/// it, so a guard by uptime is refused behind sentinels: what is taken by default is another.
+#[cfg(feature = "redis")]
+#[test]
+fn a_node_behind_sentinels_has_the_strict_guard() {
+    use fencelock::RestartGuard;
+
+    let nodes = ["redis+sentinel://h1/a", "REDIS+sentinel://h2/b", "redis://h3/"];
+    let usual = Client::quorum_builder(nodes);
+    assert!(usual.clone().build().is_ok());
+    let by_uptime = usual.restart_guard(RestartGuard::Uptime(Duration::from_secs(60)));
+    let error = by_uptime.build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert!(error.to_string().contains("strict"), "{error}");
 }
 
 #[tokio::test]
