@@ -109,6 +109,8 @@ fn round_up(span: Duration) -> u64 {
 pub(crate) struct Marker<'a> {
     pub(crate) run_id: &'a str,
     pub(crate) since: StoreTime,
+    /// The longest lease that it is good for.
+    max_ttl: Duration,
 }
 
 impl<'a> Marker<'a> {
@@ -117,7 +119,14 @@ impl<'a> Marker<'a> {
         let mut parts = std::str::from_utf8(raw).ok()?.split('|');
         let run_id = parts.next().filter(|id| !id.is_empty())?;
         let since = parts.next()?.parse().ok().map(StoreTime::from_micros)?;
-        Some(Self { run_id, since })
+        let max_ttl = parts.next()?.parse().ok().map(Duration::from_millis)?;
+        Some(Self { run_id, since, max_ttl })
+    }
+
+    /// Whether it lets leases of this guard be granted: one for shorter ones was written by somebody
+    /// who waited only as long as those may run.
+    pub(crate) fn is_good_for(&self, guard: &Guard) -> bool {
+        self.max_ttl >= guard.max_ttl.as_duration()
     }
 }
 
@@ -304,6 +313,7 @@ mod tests {
     fn a_marker_is_read_and_anything_else_is_none() {
         let marker = Marker::read(b"abc|0000000000000012|00060000|i").expect("a marker");
         assert_eq!((marker.run_id, marker.since.as_micros()), ("abc", 12));
+        assert!(marker.is_good_for(&guard(60_000)) && !marker.is_good_for(&guard(60_001)));
         for raw in [&b""[..], b"abc", b"|1|2", b"abc|x|1", b"\xff|1|1"] {
             assert_eq!(Marker::read(raw), None, "{raw:?}");
         }

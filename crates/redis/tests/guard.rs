@@ -407,6 +407,19 @@ async fn a_marker_is_no_lock_and_the_plain_dialect_has_none() {
     assert_eq!(error.kind(), StoreErrorKind::Unsupported);
 }
 
+/// Goal: a marker counts for leases as long as it says, in both forms. Method: one for leases of ten
+/// seconds, and a guard for those of a minute, some of which may have been forgotten.
+#[tokio::test]
+async fn a_marker_for_shorter_leases_does_not_count() {
+    let server = RedisServer::start();
+    let store = guarded(&server.url());
+    let _ = store.initialise(ttl(10_000), IfUsed::Refuse, soon(&store)).await.expect("written");
+    let error = acquire(&store, "k", token()).await.expect_err("it is young");
+    assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::Unavailable, Outcome::NotDone));
+    let _ = initialise(&store, IfUsed::Refuse).await;
+    let _ = take(&store, "k", token()).await;
+}
+
 /// What a guard costs a server that counts: nothing, after the first request of a connection.
 #[tokio::test]
 async fn the_guard_of_a_server_that_counts_sends_nothing_more() {

@@ -125,7 +125,7 @@ async fn is_initialised(guard: &Guard, link: &Link, run_id: &str) -> bool {
     look.arg("GET").arg(&guard.marker[..]);
     let Ok(value) = link.send(look).await.reply else { return false };
     let Some(marker) = reply::bytes(&value).ok().and_then(Marker::read) else { return false };
-    if marker.run_id != run_id {
+    if marker.run_id != run_id || !marker.is_good_for(guard) {
         return false;
     }
     let Ok(Value::Array(time)) = link.send(redis::cmd("TIME")).await.reply else { return false };
