@@ -131,6 +131,34 @@ fn whoever_only_looks_needs_no_right_to_write() {
     assert_eq!(finish(&mut waiter).code, 0);
 }
 
+/// The documented users may not read the keys of the other dialect, and nobody asked for it.
+#[test]
+fn show_and_revoke_need_no_right_to_the_dialect_that_was_not_asked_for() {
+    let server = server_with(&documented("~fencelock:*"));
+    let bench = Bench::new().set("FENCELOCK_STORE", &server.url_as("app", "p"));
+    let free = bench.run(["show", "app:a"]);
+    assert_eq!((free.code, free.stdout.as_str()), (1, "lock `app:a` is free\n"), "{free:?}");
+    assert_eq!(free.stderr, "");
+    let said = bench.run(["show", "app:a", "-v"]).stderr;
+    assert!(said.contains("not looked up in the plain dialect"), "{said}");
+    bench.acquire(&["app:a", "--ttl", "60s"]);
+    let held = bench.run(["show", "app:a"]);
+    assert!(held.code == 0 && held.stderr.is_empty(), "{held:?}");
+    let free = bench.run(["revoke", "app:b"]);
+    assert!(free.code != 77, "{free:?}");
+    // What was asked for is denied as ever.
+    bench.run(["show", "app:a", "--dialect", "plain"]).assert_refused(77, &["key pattern"]);
+}
+
+#[test]
+fn another_database_without_the_right_to_select_is_denied_with_its_name() {
+    let server = server_with(&documented("~fencelock:*"));
+    let url = server.url_as("app", "p");
+    let url = format!("{}/3", url.trim_end_matches("/0").trim_end_matches('/'));
+    let bench = Bench::new().set("FENCELOCK_STORE", &url).set("FENCELOCK_DIALECT", "native");
+    bench.run(["show", "app:a"]).assert_refused(77, &["select", "+select"]);
+}
+
 #[test]
 fn a_name_outside_of_the_granted_keys_is_denied_with_a_sentence() {
     let server = server_with(&documented("~app:*"));
