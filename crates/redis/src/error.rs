@@ -87,6 +87,10 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
             (Unavailable, format!("{at} is a read-only replica; the next call connects anew"))
         }
         _ if text.contains("The user executing the script") => (Denied, denied(text, at)),
+        // The client library's SELECT keeps the sentence and loses the code.
+        _ if code == "ERR" && text.contains("has no permissions to run") => {
+            (Denied, denied(text, at))
+        }
         _ if text.contains("max number of clients") => {
             (Unavailable, format!("{at} has no connection left; raise maxclients"))
         }
@@ -273,6 +277,7 @@ mod tests {
             ("WRONGPASS", "invalid username-password pair", Denied),
             ("NOPERM", "this user has no permissions to run the 'evalsha' command", Denied),
             ("ERR", "The user executing the script can't run this command or subcommand", Denied),
+            ("ERR", "this user has no permissions to run the 'select' command", Denied),
             ("MOVED", "3999 127.0.0.1:6381", Config),
             ("ERR", "DB index is out of range", Config),
             ("ERR", "SELECT is not allowed in cluster mode", Config),
