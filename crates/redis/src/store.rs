@@ -278,7 +278,8 @@ impl RedisStore {
     /// leases that still run: `if_used` says what is done then.
     ///
     /// # Errors
-    /// Those of every call; `Unsupported` in the plain dialect, which has no marker.
+    /// Those of every call; `Unsupported` in the plain dialect and on a cluster, which have no
+    /// marker.
     ///
     /// # Cancel safety
     /// A dropped call may have written the marker.
@@ -288,6 +289,11 @@ impl RedisStore {
         if_used: IfUsed,
         by: Moment,
     ) -> StoreResult<Initialised> {
+        if self.wire.connections.is_cluster() {
+            return Err(StoreError::unsupported(
+                "a redis cluster has no restart guard, so there is nothing to initialise",
+            ));
+        }
         match self.dialect {
             Dialect::Native => native::seed(&self.wire, max_ttl, if_used, by).await,
             Dialect::Plain => Err(StoreError::unsupported(

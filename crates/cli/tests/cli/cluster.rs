@@ -39,6 +39,13 @@ fn run_show_ls_and_release_work_on_every_server_of_a_cluster() {
 }
 
 #[test]
+fn init_says_that_a_cluster_has_nothing_to_initialise() {
+    let cluster = RedisCluster::start();
+    let bench = Bench::new().set("FENCELOCK_STORE", &cluster.url());
+    bench.run(["init"]).assert_refused(64, &["cluster", "nothing to initialise"]);
+}
+
+#[test]
 fn names_in_different_slots_are_refused_with_a_hint_and_nothing_runs() {
     let cluster = RedisCluster::start();
     let bench = Bench::new().set("FENCELOCK_STORE", &cluster.url());
