@@ -101,7 +101,8 @@ impl QuorumStoreBuilder {
             }
             if kind(&node.clock()) != kind(&first.clock()) {
                 return Err(config(format!(
-                    "the nodes {first} and {node} count leases on clocks of different kinds"
+                    "the nodes {first} and {node} count leases on clocks of different kinds: name \
+                     servers only, or one store"
                 )));
             }
             if node.capabilities().dialect != first.capabilities().dialect {
