@@ -26,12 +26,21 @@ pub(crate) struct Work {
     retain: Option<Duration>,
     abandoning: bool,
     strict: bool,
+    voting: Voting,
+}
+
+/// What the clients of a quorum are told, besides its urls.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Voting {
+    pub(crate) max_ttl: Option<Duration>,
+    pub(crate) quarantine: Option<Duration>,
 }
 
 impl Work {
     pub(crate) fn new(grants: u64) -> Self {
         let ttl = Duration::from_secs(30);
-        Self { grants, ttl, retain: None, abandoning: false, strict: false }
+        let voting = Voting::default();
+        Self { grants, ttl, retain: None, abandoning: false, strict: false, voting }
     }
 
     pub(crate) fn ttl(self, ttl: Duration) -> Self {
@@ -50,6 +59,10 @@ impl Work {
     /// Every grant is the store's: nothing is passed on inside a process.
     pub(crate) fn strict_fifo(self) -> Self {
         Self { strict: true, ..self }
+    }
+
+    pub(crate) fn voting(self, voting: Voting) -> Self {
+        Self { voting, ..self }
     }
 
     /// How many grants there will be.
@@ -72,8 +85,15 @@ impl Work {
             .env("FENCELOCK_TEST_TTL_MS", self.ttl.as_millis().to_string())
             .env("FENCELOCK_TEST_ABANDON", self.abandoning.to_string())
             .env("FENCELOCK_TEST_STRICT", self.strict.to_string());
-        if let Some(retain) = self.retain {
-            command.env("FENCELOCK_TEST_RETAIN_MS", retain.as_millis().to_string());
+        let optional = [
+            ("RETAIN_MS", self.retain),
+            ("MAX_TTL_MS", self.voting.max_ttl),
+            ("QUARANTINE_MS", self.voting.quarantine),
+        ];
+        for (name, span) in optional {
+            if let Some(span) = span {
+                command.env(format!("FENCELOCK_TEST_{name}"), span.as_millis().to_string());
+            }
         }
         Process::spawn(command)
     }
@@ -85,11 +105,9 @@ fn member() {
     let Ok(url) = std::env::var("FENCELOCK_TEST_FENCES") else { return };
     let setting = |name: &str| std::env::var(format!("FENCELOCK_TEST_{name}")).ok();
     let number = |name: &str| setting(name).map(|text| text.parse::<u64>().expect("a number"));
-    let mut builder = Client::builder(&url);
-    if let Some(retain) = number("RETAIN_MS") {
-        builder = builder.retain(Duration::from_millis(retain));
-    }
-    let client = builder.build().expect("the url is right");
+    let span = |name: &str| number(name).map(Duration::from_millis);
+    let voting = Voting { max_ttl: span("MAX_TTL_MS"), quarantine: span("QUARANTINE_MS") };
+    let client = connect(&url, span("RETAIN_MS"), voting);
     let ledger = Arc::new(Ledger::open(Path::new(&setting("LEDGER").expect("a ledger"))));
     let ttl = Duration::from_millis(number("TTL_MS").expect("a ttl"));
     let grants = number("GRANTS").expect("a number of grants");
@@ -115,6 +133,28 @@ fn member() {
         }
         tasks.join_all().await;
     });
+}
+
+/// A client of one store, or of a quorum of several.
+fn connect(url: &str, retain: Option<Duration>, voting: Voting) -> Client {
+    let client = if url.contains(' ') {
+        let mut builder = Client::quorum_builder(url.split(' '));
+        if let Some(max_ttl) = voting.max_ttl {
+            builder = builder.max_ttl(max_ttl);
+        }
+        if let Some(quarantine) = voting.quarantine {
+            builder = builder.quarantine(quarantine);
+        }
+        builder.build()
+    } else {
+        let builder = Client::builder(url);
+        match retain {
+            Some(retain) => builder.retain(retain),
+            None => builder,
+        }
+        .build()
+    };
+    client.expect("the url is right")
 }
 
 struct Task {

@@ -6,16 +6,21 @@
 //!      ^ locks on                                                      | how many grants
 //!   world (a store by its url) <---------------- faults, in between ---+
 //! ```
-//! 5,000 grants, and 100,000 with `FENCELOCK_SOAK=1` (`testing/nightly`). Each test says which
-//! assumption of SAFETY.md its faults break, and what the order then leans on.
+//! 5,000 grants on one server or file, here, and 5,000 where several servers are involved
+//! (`sentinel.rs`, `cluster.rs`, `quorum.rs`): 100,000 each with `FENCELOCK_SOAK=1`
+//! (`testing/nightly`). Each test says which assumption of SAFETY.md its faults break, and what the
+//! order then leans on.
 //!
 //! **To add a store**: a [`World`](world::World) with its url and what can be done to it.
-#![cfg(all(target_os = "linux", feature = "redis", feature = "sqlite"))]
+#![cfg(all(target_os = "linux", feature = "redis", feature = "sqlite", feature = "quorum"))]
 #![allow(clippy::unwrap_used, clippy::expect_used)] // A test has nothing better to do.
 
 mod clock;
+mod cluster;
 mod crew;
 mod ledger;
+mod quorum;
+mod sentinel;
 mod world;
 
 use std::time::Duration;
@@ -28,11 +33,23 @@ use crate::{
     world::{Fault, World, run},
 };
 
+fn is_soak() -> bool {
+    std::env::var_os("FENCELOCK_SOAK").is_some_and(|it| it == "1")
+}
+
 /// How many grants a test makes, of the 5,000 or 100,000 of all.
 fn grants(hundredths: u64) -> u64 {
-    let soak = std::env::var_os("FENCELOCK_SOAK").is_some_and(|it| it == "1");
-    (if soak { 1_000 } else { 50 }) * hundredths
+    (if is_soak() { 1_000 } else { 50 }) * hundredths
 }
+
+/// How many of them lie between two faults that take seconds each: three faults, or twenty.
+fn between(hundredths: u64) -> u64 {
+    grants(hundredths) / if is_soak() { 20 } else { 4 }
+}
+
+/// How far apart the clocks of servers are, where tokens must not lean on them. A lease that is judged
+/// by the clock that is behind is over so much later, which the crew has to wait for.
+const APART: Duration = Duration::from_secs(5);
 
 /// Leases that end while one waits for them.
 const SHORT: Duration = Duration::from_millis(500);

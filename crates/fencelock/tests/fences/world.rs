@@ -1,7 +1,7 @@
 //! What is run: a store by its url, what is done to it in between, and the run itself.
 //!
-//! This is where other stores are plugged in: Sentinel, a cluster, a quorum are a url as
-//! `Client::builder` takes it, and faults that are closures (a failover, the loss of a node). A fault
+//! This is where stores are plugged in: a url as `Client::builder` takes it, or several with spaces
+//! in between for a quorum, and faults that are closures (a fail-over, the loss of a node). A fault
 //! must leave a store that comes back by itself.
 
 use std::time::{Duration, Instant};
@@ -16,13 +16,14 @@ use crate::{
 /// Longer than anything takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How many grants lie between two faults.
+/// How many grants lie between two faults, unless a world says otherwise.
 const BETWEEN: u64 = 100;
 
 /// A store, and what happens to it.
 pub(crate) struct World<'a> {
     url: String,
     order: Order,
+    between: u64,
     faults: Vec<Fault<'a>>,
 }
 
@@ -41,7 +42,12 @@ impl<'a> Fault<'a> {
 impl<'a> World<'a> {
     /// A store, and what order its faults leave: [`Order::Strict`] while it keeps its records.
     pub(crate) fn new(url: impl Into<String>, order: Order) -> Self {
-        Self { url: url.into(), order, faults: Vec::new() }
+        Self { url: url.into(), order, between: BETWEEN, faults: Vec::new() }
+    }
+
+    /// How many grants lie between two faults, where one takes seconds.
+    pub(crate) fn between(self, between: u64) -> Self {
+        Self { between, ..self }
     }
 
     pub(crate) fn fault(mut self, fault: Fault<'a>) -> Self {
@@ -50,7 +56,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Lets the crew work, strikes every hundred grants, and asks the witness.
+/// Lets the crew work, strikes now and then, and asks the witness.
 #[track_caller]
 pub(crate) fn run(world: &World<'_>, work: &Work) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -62,7 +68,8 @@ pub(crate) fn run(world: &World<'_>, work: &Work) {
 
     let wanted = work.all_grants();
     let mut struck = 0;
-    let moments = (1..).map(|n| n * BETWEEN).take_while(|moment| moment + BETWEEN / 2 < wanted);
+    let between = world.between;
+    let moments = (1..).map(|n| n * between).take_while(|moment| moment + between / 2 < wanted);
     for (fault, moment) in world.faults.iter().cycle().zip(moments) {
         let what = format!("{moment} grants, after {struck} faults");
         eventually(LIMIT, &what, || {
