@@ -7,7 +7,7 @@ use fencelock_testkit::{RedisCluster, eventually};
 use crate::{
     APART, SHORT, between,
     crew::{self, Work},
-    grants,
+    grants, lag,
     ledger::Order,
     world::{Fault, World, run},
 };
@@ -89,9 +89,9 @@ fn tokens_grow_over_fail_overs_of_the_primary_of_a_slot() {
     cluster.wait_until_agreed();
     let world = World::new(cluster.url(), Order::RealTime)
         .between(between(20))
-        .fault(Fault::new("kill -9 of the primary", || {
+        .fault(Fault::new("kill -9 of the primary, ahead of its replica", || {
             let (old, new) = pair(&cluster);
-            cluster.servers()[old].kill();
+            lag::kill_ahead_of(&cluster.servers()[old], &cluster.servers()[new]);
             eventually(AGREED_WITHIN, "the replica is promoted", || is_primary(&cluster, new));
             cluster.servers()[old].restart();
             await_swapped(&cluster, old, new);

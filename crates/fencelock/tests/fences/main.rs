@@ -18,6 +18,7 @@
 mod clock;
 mod cluster;
 mod crew;
+mod lag;
 mod ledger;
 mod quorum;
 mod sentinel;

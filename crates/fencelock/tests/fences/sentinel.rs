@@ -5,19 +5,19 @@ use fencelock_testkit::{RedisServerBuilder, Replicated};
 use crate::{
     APART, SHORT, between,
     crew::Work,
-    grants,
+    grants, lag,
     ledger::Order,
     world::{Fault, World, run},
 };
 
-/// A service that fails over: its primary is killed and comes back empty, or is frozen and comes back
-/// as it was.
+/// A service that fails over: its primary is killed while its replica does not follow, and comes back
+/// empty; or is frozen, and comes back as it was.
 fn failing<'a>(service: &'a Replicated, url: String, hundredths: u64) -> World<'a> {
     World::new(url, Order::RealTime)
         .between(between(hundredths))
-        .fault(Fault::new("kill -9 of the primary", || {
+        .fault(Fault::new("kill -9 of the primary, ahead of its replica", || {
             let old = service.primary();
-            old.kill();
+            lag::kill_ahead_of(old, service.replicas()[0]);
             service.await_failover_from(old.port());
             old.restart();
             service.settle();
