@@ -44,9 +44,9 @@ fn tokens_grow_while_slots_move_between_servers_whose_clocks_differ() {
     cluster.servers()[1].clock().advance(APART);
     cluster.servers()[2].clock().advance(2 * APART);
     let world = World::new(cluster.url(), Order::RealTime)
-        .between(between(20))
+        .between(between(25))
         .fault(Fault::new("the slots move", || move_on(&cluster, &[0, 1, 2])));
-    run(&world, &Work::new(grants(20)).ttl(SHORT).strict_fifo());
+    run(&world, &Work::new(grants(25)).ttl(SHORT).strict_fifo());
 }
 
 /// The one of the pair that is the primary, and the other.
@@ -88,7 +88,7 @@ fn tokens_grow_over_fail_overs_of_the_primary_of_a_slot() {
     }
     cluster.wait_until_agreed();
     let world = World::new(cluster.url(), Order::RealTime)
-        .between(between(20))
+        .between(between(25))
         .fault(Fault::new("kill -9 of the primary, ahead of its replica", || {
             let (old, new) = pair(&cluster);
             lag::kill_ahead_of(&cluster.servers()[old], &cluster.servers()[new]);
@@ -105,5 +105,5 @@ fn tokens_grow_over_fail_overs_of_the_primary_of_a_slot() {
             });
             await_swapped(&cluster, old, new);
         }));
-    run(&world, &Work::new(grants(20)).ttl(SHORT).strict_fifo());
+    run(&world, &Work::new(grants(25)).ttl(SHORT).strict_fifo());
 }

@@ -54,8 +54,8 @@ fn in_a_quorum_that_remembers_tokens_grow_whatever_its_clocks_show() {
         server.clock().advance(ahead * APART);
     }
     let voting = Voting { quarantine: Some(Duration::ZERO), ..Voting::default() };
-    let work = Work::new(grants(15)).ttl(Duration::from_secs(30)).voting(voting);
-    run(&dying(&servers, 15), &work);
+    let work = Work::new(grants(5)).ttl(Duration::from_secs(30)).voting(voting);
+    run(&dying(&servers, 5), &work);
 }
 
 /// The longest lease where nodes forget: they are kept out for a second more. Long enough that no task
@@ -77,6 +77,6 @@ fn in_a_quorum_of_which_two_forget_tokens_grow() {
         assert!(matches!(new, Ok(Initialised::Written { .. })), "{new:?}");
     }
     let voting = Voting { max_ttl: Some(FORGETTABLE), ..Voting::default() };
-    let work = Work::new(grants(15)).ttl(FORGETTABLE).voting(voting);
-    run(&dying(&servers, 15), &work);
+    let work = Work::new(grants(5)).ttl(FORGETTABLE).voting(voting);
+    run(&dying(&servers, 5), &work);
 }

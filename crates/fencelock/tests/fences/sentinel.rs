@@ -38,8 +38,8 @@ fn failing<'a>(service: &'a Replicated, url: String, hundredths: u64) -> World<'
 #[test]
 fn tokens_grow_over_fail_overs_that_forget_grants() {
     let service = Replicated::start(1);
-    let work = Work::new(grants(20)).ttl(SHORT).strict_fifo();
-    run(&failing(&service, service.url(), 20), &work);
+    let work = Work::new(grants(30)).ttl(SHORT).strict_fifo();
+    run(&failing(&service, service.url(), 30), &work);
 }
 
 /// A2 is broken: the clocks of the two servers are five seconds apart, so every fail-over is a step
