@@ -138,7 +138,11 @@ fn member() {
 /// A client of one store, or of a quorum of several.
 fn connect(url: &str, retain: Option<Duration>, voting: Voting) -> Client {
     let client = if url.contains(' ') {
-        let mut builder = Client::quorum_builder(url.split(' '));
+        // A starved machine needs long for what takes a millisecond elsewhere. A node that is dead
+        // refuses at once.
+        let mut builder = Client::quorum_builder(url.split(' '))
+            .node_timeout(Duration::from_secs(1))
+            .request_timeout(Duration::from_secs(3));
         if let Some(max_ttl) = voting.max_ttl {
             builder = builder.max_ttl(max_ttl);
         }

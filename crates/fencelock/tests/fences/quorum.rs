@@ -38,7 +38,8 @@ fn dying(servers: &[RedisServer], hundredths: u64) -> World<'_> {
     let kill = each_minority(servers, RedisServer::kill);
     let restart = each_minority(servers, RedisServer::restart);
     World::new(urls(servers), Order::Strict)
-        .between(between(hundredths))
+        // So often that, also in the short form, a majority has been killed in turn.
+        .between(between(hundredths) / 2)
         .fault(Fault::new("kill -9 of two of five", kill))
         .fault(Fault::new("they come back", restart))
 }
