@@ -53,6 +53,10 @@ pub(crate) async fn acquire(
         round.until(|heard| ballot.is_explained(heard)).await;
         return ballot.explain(round.heard()).map(Reply::new);
     }
+    if let Some(error) = quorum.twins() {
+        ballot.take_back(&mut round).await;
+        return Err(error);
+    }
     match fence::agree(quorum, request, &proposal, round.heard(), by).await {
         Ok(fence) => Ok(Reply::new(Acquired::Granted(Grant::new(
             fence,

@@ -69,6 +69,11 @@ impl Node {
         }
     }
 
+    /// The life of the server that answered last, where it says so.
+    pub(crate) fn life(&self) -> Option<Incarnation> {
+        self.known().life.clone()
+    }
+
     /// The node's own time that will certainly have been reached at `moment`, where it is known.
     pub(crate) fn latest_at(&self, moment: Moment) -> Option<StoreTime> {
         self.known().offset.latest_at(moment)

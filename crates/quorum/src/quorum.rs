@@ -103,6 +103,19 @@ impl Quorum {
         now.saturating_add(self.node_timeout).min(by)
     }
 
+    /// Why a majority is none: two nodes are one server by two names. What they are called does not
+    /// tell (a name and a number, two databases, a sentinel); their answers do.
+    pub(crate) fn twins(&self) -> Option<StoreError> {
+        let lives: Vec<_> = self.nodes.iter().map(|node| node.life()).collect();
+        let twin = |index: usize| lives[..index].iter().position(|other| *other == lives[index]);
+        let pair = |index: usize| lives[index].as_ref().and_then(|_| Some((twin(index)?, index)));
+        let (first, second) = (0..lives.len()).find_map(pair)?;
+        let (first, second) = (&self.nodes[first].at, &self.nodes[second].at);
+        let message =
+            format!("{first} and {second} are one server: two votes of it are no majority");
+        Some(StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message))
+    }
+
     /// How many nodes can say no before a majority is out of reach.
     pub(crate) fn spare(&self) -> usize {
         self.nodes.len() - self.needed

@@ -1,9 +1,10 @@
 //! Who wins, who loses, how soon that is known, and what a lost ballot leaves: nothing.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use fencelock_quorum::QuorumStore;
 use fencelock_store::{
-    Fault, Outcome, Store as _, StoreErrorKind, Verb,
+    Fault, ManualClock, MemoryStore, Outcome, Store, StoreErrorKind, Verb,
     core::{Acquired, InspectRequest, Inspection, Released, Renewed, Ttl},
     rt,
 };
@@ -180,4 +181,20 @@ async fn a_larger_quorum_needs_more_and_a_smaller_one_is_refused() {
     let short = builder(&world.nodes).quarantine(Duration::from_secs(1)).build();
     assert_eq!(short.expect_err("leases outlive it").kind(), StoreErrorKind::Config);
     assert_eq!(builder(&[]).build().expect_err("no node").kind(), StoreErrorKind::Config);
+}
+
+#[tokio::test]
+async fn one_server_by_two_names_is_no_majority() {
+    let clock = ManualClock::new();
+    let (one, other) = (MemoryStore::manual(clock.clone()), MemoryStore::manual(clock.clone()));
+    let nodes: [Arc<dyn Store>; 3] =
+        [Arc::new(one.clone()), Arc::new(one.clone()), Arc::new(other)];
+    let store = QuorumStore::builder(nodes).build().expect("nothing was asked yet");
+    let by = clock.now().saturating_add(ms(1_000));
+    let error = store.acquire(&request(rt::fresh_token()), by).await.map(|reply| reply.answer);
+    let error = error.expect_err("one server has two votes");
+    assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::Config, Outcome::NotDone));
+    assert!(error.to_string().contains("are one server"), "{error}");
+    let seen = one.inspect(&InspectRequest::new(name()), by).await.expect("it answers").answer;
+    assert!(matches!(seen, Inspection::Free { .. }), "it was given back: {seen:?}");
 }
