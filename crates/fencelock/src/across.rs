@@ -83,7 +83,7 @@ impl AcrossSlots {
             }
             guards.push(part.lock().await?);
         }
-        self.joined(guards).await
+        self.joined(guards, end.unwrap_or(Moment::NEVER)).await
     }
 
     /// Tries to take all names, once.
@@ -101,7 +101,8 @@ impl AcrossSlots {
                 Attempt::Busy(busy) => return Ok(Attempt::Busy(busy)),
             }
         }
-        self.joined(guards).await.map(Attempt::Granted)
+        // One question to each part, as it was one try to take it.
+        self.joined(guards, Moment::START).await.map(Attempt::Granted)
     }
 
     /// Waits for all names, does the work, and gives them back: see [`Mutex::run`]. The work sees
@@ -161,12 +162,12 @@ impl AcrossSlots {
     }
 
     /// Makes one grant of several. On an error the guards go, and give back what they have.
-    async fn joined(&self, guards: Vec<Guard>) -> Result<AcrossGuard, Error> {
+    async fn joined(&self, guards: Vec<Guard>, end: Moment) -> Result<AcrossGuard, Error> {
         let names = self.mutex.names.clone().map_err(Error::config)?;
         let mut set = AcrossGuard { names, guards, fencing_token: None };
         set.fencing_token = set.guards.iter().filter_map(Guard::fencing_token).max();
         if let Some(largest) = set.fencing_token.filter(|_| set.guards.len() > 1) {
-            set.fencing_token = Some(raise_all(&set.guards, largest).await?);
+            set.fencing_token = Some(raise_all(&set.guards, largest, end).await?);
         }
         for guard in &set.guards {
             guard.check_live()?;
@@ -176,13 +177,17 @@ impl AcrossSlots {
 }
 
 /// Writes a fencing token to every part that has not granted it itself. Says which it came to.
-async fn raise_all(guards: &[Guard], mut largest: FencingToken) -> Result<FencingToken, Error> {
+async fn raise_all(
+    guards: &[Guard],
+    mut largest: FencingToken,
+    end: Moment,
+) -> Result<FencingToken, Error> {
     /// A record is ahead of its own grant only by what this process wrote; each round learns it.
     const ROUNDS_MAX: usize = 4;
     for _ in 0..ROUNDS_MAX {
         let mut ahead = None;
         for guard in guards.iter().filter(|guard| guard.fencing_token() != Some(largest)) {
-            ahead = ahead.max(raise(guard, largest).await?);
+            ahead = ahead.max(raise(guard, largest, end).await?);
         }
         match ahead {
             None => return Ok(largest),
@@ -199,7 +204,11 @@ async fn raise_all(guards: &[Guard], mut largest: FencingToken) -> Result<Fencin
 }
 
 /// Writes a fencing token to one part. Says which the record has, where that is larger.
-async fn raise(guard: &Guard, to: FencingToken) -> Result<Option<FencingToken>, Error> {
+async fn raise(
+    guard: &Guard,
+    to: FencingToken,
+    end: Moment,
+) -> Result<Option<FencingToken>, Error> {
     const FIRST_PAUSE: Duration = Duration::from_millis(5);
     const LONGEST_PAUSE: Duration = Duration::from_millis(100);
     let context: &Arc<Context> = guard.context();
@@ -232,7 +241,8 @@ async fn raise(guard: &Guard, to: FencingToken) -> Result<Option<FencingToken>, 
             // A copy does no harm: what this token wrote is accepted again.
             Err(error) if error.is_passing() => {
                 let next = context.clock.now().saturating_add(pause);
-                if next >= guard.deadline() {
+                // Renewal moves the deadline on; the wait of the caller ends all the same.
+                if next >= guard.deadline().min(end) {
                     return Err(named(Error::from_store(error)));
                 }
                 context.clock.sleep_until(next).await;

@@ -86,7 +86,8 @@ impl Healing {
         let mut request = HealRequest::new(renewed.names.clone(), renewed.token, renewed.ttl);
         request.retain = renewed.retain;
         request.metadata = holder.metadata;
-        request.fencing_token = holder.fencing_token.filter(|_| quorum.can.fencing);
+        let highest = holder.last_fence.max(holder.fencing_token);
+        request.fencing_token = highest.filter(|_| quorum.can.fencing);
         Some(request)
     }
 

@@ -93,7 +93,9 @@ fn one(quorum: &Quorum, seen: &[&Holder]) -> Holder {
     let mut holder = seen.first().map_or_else(|| Holder::new(None), |first| (*first).clone());
     let fence = most_common(seen.iter().map(|holder| holder.fencing_token));
     holder.fencing_token = fence.flatten();
-    holder.last_fence = holder.fencing_token;
+    // The highest that any of them has: a node that is healed must not have less.
+    holder.last_fence =
+        seen.iter().map(|holder| holder.last_fence.max(holder.fencing_token)).max().flatten();
     let mut ends: Vec<_> = seen.iter().map(|holder| holder.remaining).collect();
     // The lease is over when the last node that the majority needs has ended it.
     ends.sort_by_key(|end| std::cmp::Reverse(end.unwrap_or(Duration::MAX)));

@@ -3,7 +3,9 @@
 
 use fencelock_store::{
     Fault, Store as _, StoreErrorKind, Verb,
-    core::{Acquired, FencingToken, InspectRequest, Inspection, Renewed},
+    core::{
+        Acquired, FencingToken, InspectRequest, Inspection, RaiseFenceRequest, Raised, Renewed,
+    },
     rt,
 };
 
@@ -31,6 +33,25 @@ async fn a_node_that_forgot_the_lease_is_healed_at_the_next_renewal() {
         assert_eq!(holder.metadata, asked.metadata);
         assert_eq!(holder.fencing_token, Some(fence), "later grants are above it there, too");
     }
+}
+
+/// A raise reached two of three; one of these forgets, and the two that are left tell two numbers.
+#[tokio::test]
+async fn a_node_is_healed_with_the_highest_fencing_token_of_the_lease() {
+    let world = World::new(3);
+    let token = rt::fresh_token();
+    let fence = fenced(&world.take(token).await);
+    let above = FencingToken::new(fence.as_u64() + 5).expect("in range");
+    let raise = RaiseFenceRequest::new(request(token).names, token, above);
+    let raised = world.nodes[1].inner().raise_fence(&raise, world.by()).await.expect("it answers");
+    assert_eq!(raised.answer, Raised::Raised);
+    world.nodes[2].inner().forget();
+    let _ = world.renew(token).await.expect("all answer");
+    world.until("it was healed", || world.held_on(token).len() == 3).await;
+    let look = InspectRequest::new(name());
+    let seen = world.nodes[2].inner().inspect(&look, world.by()).await.expect("it answers");
+    let Inspection::Held(holder) = seen.answer else { panic!("it is held: {seen:?}") };
+    assert_eq!(holder.fencing_token, Some(above));
 }
 
 #[tokio::test]
