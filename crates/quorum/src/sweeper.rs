@@ -106,18 +106,7 @@ impl Sweeper {
 
     /// Waits until nothing is left, or for a span.
     pub(crate) async fn drain(&self, span: Duration) {
-        let state = &self.state;
-        let empty = async {
-            loop {
-                let mut done = std::pin::pin!(state.done.notified());
-                done.as_mut().enable();
-                if state.waiting().is_empty() {
-                    return;
-                }
-                done.await;
-            }
-        };
-        let _in_time = rt::timeout(span, empty).await;
+        let _in_time = rt::timeout(span, self.state.emptied()).await;
     }
 
     /// How many releases are not done.
@@ -130,6 +119,18 @@ impl State {
     fn waiting(&self) -> MutexGuard<'_, HashSet<(usize, Token)>> {
         // Nothing under this lock can panic half way.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nothing is left.
+    async fn emptied(&self) {
+        loop {
+            let mut done = std::pin::pin!(self.done.notified());
+            done.as_mut().enable();
+            if self.waiting().is_empty() {
+                return;
+            }
+            done.await;
+        }
     }
 
     fn end(&self, key: (usize, Token)) {
@@ -153,14 +154,7 @@ async fn work(
             release(sweep, limit).await;
         });
     }
-    loop {
-        let mut done = std::pin::pin!(state.done.notified());
-        done.as_mut().enable();
-        if state.waiting().is_empty() {
-            return;
-        }
-        done.await;
-    }
+    state.emptied().await;
 }
 
 struct Ended(Arc<State>, (usize, Token));
