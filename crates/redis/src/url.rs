@@ -21,7 +21,8 @@ use crate::tls::Tls;
 ///
 /// ```text
 ///   redis://[user[:password]@]host[:6379][/db]        or ?db=N
-///   rediss://...      the same over TLS, with what ?ca= ?cert= ?key= name, see below
+///   rediss://...      the same over TLS, with what ?ca= ?cert= ?key= name, see below;
+///                     also rediss+sentinel:// and rediss+cluster://
 ///   redis+unix:///path/to/socket[?db=N&user=U&pass=P] or unix://
 ///   redis+sentinel://[user[:password]@]host[:26379],host,.../SERVICE[/db][?sentinel_user=U&sentinel_pass=P]
 ///   redis+cluster://[user[:password]@]host[:6379],host[:6379],.../
