@@ -20,10 +20,12 @@ extern crate alloc;
 extern crate std;
 
 mod backoff;
+mod crowd;
 mod drift;
 mod fencing;
 mod lease;
 mod metadata;
+mod mode;
 mod name;
 mod offset;
 mod queue;
@@ -39,24 +41,26 @@ mod ttl;
 
 pub use self::{
     backoff::{Backoff, Jitter, RetryStrategy},
+    crowd::{Crowd, Share},
     drift::{Drift, min_validity},
     fencing::{FenceLimit, FencingToken, FencingTokenError},
     lease::{Lease, LeaseState, LossReason},
     metadata::{Metadata, MetadataError},
+    mode::{Kind, Mode, Owner, OwnerError},
     name::{LockName, Names, NamesError, ParseNameError},
     offset::{ClockStep, StoreOffset},
     queue::{HandOff, Lines, ListenerId, Place, PlaceRequest, Told, Wakeup},
     record::{Record, RecordState},
     renewal::RenewalSchedule,
     reply::{
-        Acquired, Busy, Exchanged, Fence, Forced, Foreign, ForeignKind, Grant, Healed, Holder,
-        Incarnation, Inspection, NotHeld, Novelty, Page, Proof, Queued, Raised, Refusal, Released,
-        Renewed, Revoked, Shortened,
+        Acquired, Busy, Downgraded, Exchanged, Fence, Forced, Foreign, ForeignKind, Grant, Healed,
+        Holder, Incarnation, Inspection, LimitSet, NotHeld, Novelty, Page, Proof, Queued, Raised,
+        Refusal, Released, Renewed, Revoked, Sharing, Shortened,
     },
     request::{
-        AcquireRequest, Binding, Cursor, ExchangeRequest, ForceReleaseRequest, HealRequest,
-        InspectRequest, ListRequest, ProcessId, RaiseFenceRequest, ReleaseRequest, RenewRequest,
-        Retain, RevokeRequest, ShortenRequest,
+        AcquireRequest, Binding, Cursor, DowngradeRequest, ExchangeRequest, ForceReleaseRequest,
+        HealRequest, InspectRequest, ListRequest, ProcessId, RaiseFenceRequest, ReleaseRequest,
+        RenewRequest, Retain, RevokeRequest, SetLimitRequest, ShortenRequest,
     },
     rules::Rules,
     table::LockTable,

@@ -12,7 +12,7 @@
 
 use core::{fmt, time::Duration};
 
-use crate::{Binding, Drift, FencingToken, Metadata, Moment, Retain, StoreTime, Token, Ttl};
+use crate::{Binding, Drift, FencingToken, Metadata, Mode, Moment, Retain, StoreTime, Token, Ttl};
 
 /// Where a process hears what the store has to tell it: 64 random bits, 16 hexadecimal digits in
 /// stores. The name of a channel or of a socket, so it is never made of anything a user wrote.
@@ -103,6 +103,8 @@ pub struct Place {
     pub reserve: u32,
     /// It does not insist on its turn: at the head it is told that the lock is free, and asks.
     pub barging: bool,
+    /// How its lease will live beside others.
+    pub mode: Mode,
 }
 
 impl Place {

@@ -6,7 +6,7 @@
 use alloc::{sync::Arc, vec::Vec};
 use core::{fmt, time::Duration};
 
-use crate::{Cursor, FencingToken, LockName, Metadata, Token};
+use crate::{Cursor, FencingToken, Kind, LockName, Metadata, Owner, Token};
 
 /// One life of a store: changes when it was restarted or replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -61,6 +61,8 @@ impl fmt::Debug for Proof {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
+    /// What kind of lock it holds.
+    pub kind: Kind,
     /// What proves the hold; nothing in an answer to a contender.
     pub proof: Option<Proof>,
     /// What the holder said of itself.
@@ -77,6 +79,10 @@ pub struct Holder {
     pub revoked: bool,
     /// Nobody renews the lease.
     pub unattended: bool,
+    /// How it is held by several together; nothing when it is held alone. What is above is then
+    /// said of one of them, but for `remaining`, the time until the last of them is over, and
+    /// `revoked` and `unattended`: whether any was asked, and none is renewed.
+    pub sharing: Option<Sharing>,
 }
 
 impl Holder {
@@ -84,6 +90,7 @@ impl Holder {
     #[must_use]
     pub fn new(remaining: Option<Duration>) -> Self {
         Self {
+            kind: Kind::Lock,
             proof: None,
             metadata: Metadata::default(),
             fencing_token: None,
@@ -92,8 +99,30 @@ impl Holder {
             waiting: 0,
             revoked: false,
             unattended: false,
+            sharing: None,
         }
     }
+}
+
+/// Those who hold a name together.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Sharing {
+    /// How many there are.
+    pub holders: u32,
+    /// How much of the limit they have: permits, or steps of a latch.
+    pub used: u32,
+    /// How much there is; nothing for a kind without a limit.
+    pub limit: Option<u32>,
+    /// The owner of all of them, where they are those of a re-entrant mutex.
+    pub owner: Option<Owner>,
+    /// In an inspection, the others, the latest first: at most [`Sharing::MAX_OTHERS`].
+    pub others: Vec<Holder>,
+}
+
+impl Sharing {
+    /// How many holders an inspection tells besides the first: a page of a listing stays small.
+    pub const MAX_OTHERS: usize = 15;
 }
 
 /// Something sits at the key that is not a record this store can read.
@@ -276,6 +305,13 @@ pub enum Refusal {
     FenceAhead,
     /// The line of a busy name has no room for another place.
     QueueFull,
+    /// The name has as many holders as it can have.
+    CrowdFull,
+    /// The limit (of permits, steps or parties) is another than the one that is kept.
+    LimitDiffers {
+        /// The one that is kept.
+        limit: u32,
+    },
 }
 
 impl fmt::Display for Refusal {
@@ -284,7 +320,11 @@ impl fmt::Display for Refusal {
             Self::DeadlinePassed => "the request arrived after its deadline",
             Self::TokenRetired => "the token of the request was used up",
             Self::QueueFull => "too many wait for the lock already",
+            Self::CrowdFull => "the lock has as many holders as it can have",
             Self::FenceAhead => "the fencing token is too far ahead of the store's clock",
+            Self::LimitDiffers { limit } => {
+                return write!(f, "the limit kept at the store is {limit}");
+            }
         })
     }
 }
@@ -399,6 +439,36 @@ pub enum Raised {
     NotHeld(NotHeld),
     /// The request itself was refused; nothing changed.
     Refused(Refusal),
+}
+
+/// The answer to a downgrade.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub enum Downgraded {
+    /// It is shared now, or was already.
+    Shared {
+        /// How long it has to run: a downgrade prolongs nothing.
+        remaining: Duration,
+    },
+    /// The token does not hold the lock.
+    NotHeld(NotHeld),
+}
+
+/// The answer to a change of a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub enum LimitSet {
+    /// It is kept now.
+    Set {
+        /// The one before; nothing when none was kept.
+        before: Option<u32>,
+        /// How much is taken of it: more than the limit, after a change to fewer.
+        used: u32,
+    },
+    /// Another kind of lock is there, or something that is not a record.
+    Foreign(ForeignKind),
 }
 
 /// The answer to a heal.

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::{
-    FencingToken, ListenerId, LockName, Metadata, Names, PlaceRequest, StoreTime, Token, Ttl,
+    FencingToken, ListenerId, LockName, Metadata, Mode, Names, PlaceRequest, StoreTime, Token, Ttl,
 };
 
 /// How long a store remembers a name after its last use: the fencing token and the last released
@@ -103,6 +103,9 @@ pub struct AcquireRequest {
     pub barging: bool,
     /// Nobody will renew the lease.
     pub unattended: bool,
+    /// How the lease lives beside others. All but [`Mode::Exclusive`] are for one name, and without
+    /// `proposed` and `reserve`.
+    pub mode: Mode,
 }
 
 impl AcquireRequest {
@@ -126,6 +129,7 @@ impl AcquireRequest {
             place: None,
             barging: false,
             unattended: false,
+            mode: Mode::Exclusive,
         }
     }
 }
@@ -189,6 +193,46 @@ impl ShortenRequest {
     /// A request with the default retention.
     pub fn new(names: impl Into<Names>, token: Token, ttl: Ttl) -> Self {
         Self { names: names.into(), token, ttl, retain: Retain::DEFAULT }
+    }
+}
+
+/// Make the lease of one name that is held alone a shared one, under the same token and with the
+/// same fencing token: a writer becomes a reader, and nobody writes in between.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub struct DowngradeRequest {
+    /// The name.
+    pub name: LockName,
+    /// The token of the lease.
+    pub token: Token,
+}
+
+impl DowngradeRequest {
+    /// A request.
+    pub const fn new(name: LockName, token: Token) -> Self {
+        Self { name, token }
+    }
+}
+
+/// Change how many permits a semaphore has. Those that are held stay; with fewer permits than are
+/// held, nobody is granted any until enough came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub struct SetLimitRequest {
+    /// The name.
+    pub name: LockName,
+    /// How many there are from now on: 1 to [`Mode::MAX_LIMIT`].
+    pub limit: u32,
+    /// How long the limit is remembered while nobody uses the name.
+    pub retain: Retain,
+}
+
+impl SetLimitRequest {
+    /// A request with the default retention.
+    pub const fn new(name: LockName, limit: u32) -> Self {
+        Self { name, limit, retain: Retain::DEFAULT }
     }
 }
 

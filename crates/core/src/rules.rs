@@ -5,18 +5,22 @@
 //! the two. All checks come before the first change, so a refused request changes nothing, except
 //! that a lease which is over may have been handed to the first in line.
 //!
-//! Who waits, and how a lease goes from one to the next, stands in [`line`].
+//! Who waits, and how a lease goes from one to the next, stands in [`line`]; what is granted beside
+//! others in [`crowd`], and what is done to the lease of one of several in [`hold`].
 
+mod crowd;
+mod hold;
 mod line;
 
 use core::time::Duration;
 
 use crate::{
-    AcquireRequest, Acquired, Busy, ExchangeRequest, Exchanged, Fence, FenceLimit, FencingToken,
-    ForceReleaseRequest, Forced, Grant, HealRequest, Healed, InspectRequest, Inspection, Lines,
-    NotHeld, Novelty, RaiseFenceRequest, Raised, Record, RecordState, Refusal, ReleaseRequest,
-    Released, RenewRequest, Renewed, RevokeRequest, Revoked, ShortenRequest, Shortened, StoreNow,
-    StoreTime, Token, Wakeup,
+    AcquireRequest, Acquired, Binding, Busy, DowngradeRequest, Downgraded, ExchangeRequest,
+    Exchanged, Fence, FenceLimit, FencingToken, ForceReleaseRequest, Forced, Foreign, Grant,
+    HealRequest, Healed, InspectRequest, Inspection, Kind, Lines, NotHeld, Novelty,
+    RaiseFenceRequest, Raised, Record, RecordState, Refusal, ReleaseRequest, Released,
+    RenewRequest, Renewed, RevokeRequest, Revoked, ShortenRequest, Shortened, StoreNow, StoreTime,
+    Token, Wakeup,
 };
 
 /// The rules of a store.
@@ -54,8 +58,20 @@ impl Rules {
             grant.waiting = longest(records, lines);
             return Acquired::Granted(grant);
         }
+        for (index, slot) in records.iter_mut().enumerate() {
+            if let Some(kind) = crowd::other_kind(slot, lines, index, request.mode.kind(), now) {
+                let name = request.names.as_slice()[index].clone();
+                return Acquired::Foreign(Foreign::new(name, kind));
+            }
+        }
         if let Some(refusal) = refusal(records, request.token, request.deadline, now) {
             return Acquired::Refused(refusal);
+        }
+        if !request.mode.is_exclusive() {
+            return match records {
+                [slot] => self.join(slot, lines, request, now),
+                _ => Acquired::Refused(Refusal::CrowdFull),
+            };
         }
         if !request.barging {
             for (index, slot) in records.iter_mut().enumerate() {
@@ -87,6 +103,7 @@ impl Rules {
                 Fence::Behind(_) | Fence::None => previous.max(request.floor),
             };
             *slot = Some(Record {
+                kind: Kind::Lock,
                 state: RecordState::Held,
                 token: Some(request.token),
                 fencing_token,
@@ -98,6 +115,7 @@ impl Rules {
                 end,
                 forget_at: Record::forget_time(end, fencing_token, request.retain, now),
                 metadata: request.metadata.clone(),
+                crowd: None,
             });
         }
         let mut grant = Grant::new(fence, request.ttl.as_duration(), Novelty::Fresh);
@@ -122,6 +140,12 @@ impl Rules {
         let single = records.len() == 1;
         let (mut revoked, mut last_fence) = (false, None);
         for record in records.iter_mut().flatten() {
+            if record.state == RecordState::Shared {
+                let (left, asked) = hold::prolong(record, request, end, now);
+                revoked |= asked;
+                remaining = remaining.min(left);
+                continue;
+            }
             record.end = record.end.max(end);
             if single && record.fence_by_token && record.first_fence.is_some() {
                 self.widen(record, request.reserve, now);
@@ -161,10 +185,14 @@ impl Rules {
         let end = now.lease.saturating_add(request.ttl.as_duration());
         let mut remaining = Duration::ZERO;
         for (index, record) in records.iter_mut().flatten().enumerate() {
-            record.end = record.end.min(end);
-            record.forget_at =
-                Record::forget_time(record.end, record.fencing_token, request.retain, now);
-            let left = record.end.saturating_since(now.lease);
+            let left = if record.state == RecordState::Shared {
+                hold::shorten(record, request.token, end, now)
+            } else {
+                record.end = record.end.min(end);
+                record.forget_at =
+                    Record::forget_time(record.end, record.fencing_token, request.retain, now);
+                record.end.saturating_since(now.lease)
+            };
             remaining = remaining.max(left);
             // Whoever waits has set its timer by the old end.
             line::announce(lines, index, left, now);
@@ -192,13 +220,14 @@ impl Rules {
                     record.end = now.lease;
                     None
                 }
+                Some(record) if record.crowd.is_some() => Some(hold::release(record, request, now)),
                 Some(record) if record.token == Some(request.token) => match record.state {
                     RecordState::Held if record.is_live(now) => {
                         free(record, request.retain, now);
                         Some(Released::Held)
                     }
-                    RecordState::Held | RecordState::Reserved => Some(Released::Expired),
                     RecordState::Free => Some(Released::Held),
+                    _ => Some(Released::Expired),
                 },
                 other => match Record::not_held(other.as_ref(), request.token) {
                     NotHeld::Taken | NotHeld::Foreign(_) => Some(Released::Taken),
@@ -234,6 +263,10 @@ impl Rules {
         let end = now.lease.saturating_add(request.ttl.as_duration());
         let mut remaining = Duration::MAX;
         for record in records.iter_mut().flatten() {
+            if record.state == RecordState::Shared {
+                remaining = remaining.min(hold::exchange(record, request, fence, end, now));
+                continue;
+            }
             record.token = Some(request.to);
             record.fencing_token = fence.token();
             record.fence_by_token = true;
@@ -264,13 +297,20 @@ impl Rules {
         }
         let new = Some(request.fencing_token);
         for record in records.iter().flatten() {
-            let ours = record.fencing_token == new && record.fence_by_token;
+            let in_crowd = record.live_share(request.token, now);
+            let by_token =
+                in_crowd.map_or(record.fence_by_token, |share| share.fencing_token == new);
+            let ours = record.fencing_token == new && by_token;
             let current = record.fencing_token.filter(|&current| Some(current) >= new);
             if let Some(current) = current.filter(|_| !ours) {
                 return Raised::Behind(current);
             }
         }
         for record in records.iter_mut().flatten() {
+            if record.state == RecordState::Shared {
+                hold::raise(record, request);
+                continue;
+            }
             record.fencing_token = new;
             record.fence_by_token = true;
             record.first_fence = new;
@@ -293,7 +333,11 @@ impl Rules {
             return Healed::Refused(Refusal::TokenRetired);
         }
         let other = |slot: &Option<Record>| {
-            slot.as_ref().is_some_and(|r| r.is_live(now) && r.token != Some(request.token))
+            slot.as_ref().is_some_and(|r| {
+                r.is_live(now)
+                    && r.token != Some(request.token)
+                    && !r.is_live_for(request.token, now)
+            })
         };
         if let Some(index) = records.iter().position(other) {
             return Healed::Busy(busy(records, index, &request.names, now));
@@ -313,6 +357,7 @@ impl Rules {
                 .is_some_and(|record| record.token == Some(request.token) && record.fence_by_token);
             let end = now.lease.saturating_add(request.ttl.as_duration());
             *slot = Some(Record {
+                kind: Kind::Lock,
                 state: RecordState::Held,
                 token: Some(request.token),
                 fencing_token,
@@ -324,9 +369,36 @@ impl Rules {
                 end,
                 forget_at: Record::forget_time(end, fencing_token, request.retain, now),
                 metadata: request.metadata.clone(),
+                crowd: None,
             });
         }
         Healed::Healed
+    }
+
+    /// Makes a lease that is held alone a shared one, which readers in the line join at once.
+    pub fn downgrade(
+        &self,
+        slot: &mut Option<Record>,
+        lines: &mut dyn Lines,
+        request: &DowngradeRequest,
+        binding: &Binding,
+        now: StoreNow,
+    ) -> Downgraded {
+        let why = |slot: &Option<Record>| Record::not_held(slot.as_ref(), request.token);
+        let Some(record) = slot.as_mut().filter(|r| r.is_live_for(request.token, now)) else {
+            return Downgraded::NotHeld(why(slot));
+        };
+        let is_alone = record.state == RecordState::Held;
+        if is_alone {
+            hold::share_alone(record, binding);
+            record.refresh(now);
+        }
+        let share = record.live_share(request.token, now);
+        let remaining = share.map_or(Duration::ZERO, |s| s.end.saturating_since(now.lease));
+        if is_alone {
+            self.pass_on(slot, lines, 0, None, now);
+        }
+        Downgraded::Shared { remaining }
     }
 
     /// Looks at one name.
@@ -361,8 +433,12 @@ impl Rules {
             if let Some(record) = slot.as_mut().filter(|record| record.is_live(now)) {
                 let mut holder = record.holder(now);
                 holder.waiting = lines.len(index);
+                let crowd = record.crowd.take();
                 free(record, request.retain, now);
-                record.state = RecordState::Held;
+                match crowd {
+                    None => record.state = RecordState::Held,
+                    Some(crowd) => record.crowd = Some(hold::broken(crowd)),
+                }
                 forced = Forced::Removed(holder);
             }
             self.pass_on(slot, lines, index, None, now);
@@ -378,17 +454,23 @@ impl Rules {
         _: &RevokeRequest,
         now: StoreNow,
     ) -> Revoked {
-        let held = |record: &&mut Record| record.state == RecordState::Held && record.is_live(now);
+        let held = |record: &&mut Record| {
+            matches!(record.state, RecordState::Held | RecordState::Shared) && record.is_live(now)
+        };
         let Some(record) = records.iter_mut().flatten().find(held) else {
             return Revoked::WasFree;
         };
         let mut holder = record.holder(now);
         holder.waiting = lines.len(0);
-        if record.unattended {
+        if holder.unattended {
             return Revoked::Unattended(holder);
         }
-        record.revoked = true;
         holder.revoked = true;
+        if record.state == RecordState::Shared {
+            hold::revoke(record, lines, now);
+            return Revoked::Requested(holder);
+        }
+        record.revoked = true;
         if let (Some(listener), Some(token)) = (record.listener, record.token) {
             lines.tell(listener, Wakeup::Revoked(token));
         }
@@ -432,6 +514,12 @@ fn repeated(records: &Records, token: Token, now: StoreNow) -> Option<Grant> {
     if !records.iter().all(ours) {
         return None;
     }
+    if let [Some(record)] = records
+        && let Some(share) = record.live_share(token, now)
+    {
+        let fence = share.fencing_token.map_or(Fence::None, Fence::Token);
+        return Some(Grant::new(fence, share.end.saturating_since(now.lease), Novelty::Repeated));
+    }
     let held = || records.iter().flatten();
     let remaining = held().map(|record| record.end.saturating_since(now.lease)).min()?;
     let highest = held().filter_map(|record| record.fencing_token).max();
@@ -456,7 +544,11 @@ fn refusal(
 ) -> Option<Refusal> {
     // A token that is known here and does not hold all names has lost or released some of them:
     // this can only be a late copy of its request.
-    let known = |r: &Record| r.token == Some(token) && !r.is_reserved_for(token, now);
+    let known = |r: &Record| {
+        let in_crowd =
+            r.crowd.as_ref().is_some_and(|c| c.spent.contains(&token) || c.share(token).is_some());
+        in_crowd || r.token == Some(token) && !r.is_reserved_for(token, now)
+    };
     if records.iter().flatten().any(known) {
         return Some(Refusal::TokenRetired);
     }
@@ -482,6 +574,7 @@ fn free(record: &mut Record, retain: crate::Retain, now: StoreNow) {
     record.end = now.lease;
     record.forget_at = Record::forget_time(now.lease, record.fencing_token, retain, now);
     record.metadata = crate::Metadata::default();
+    record.crowd = None;
     record.first_fence = None;
     record.listener = None;
     record.revoked = false;

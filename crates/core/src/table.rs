@@ -10,11 +10,12 @@ use alloc::{
 use core::{mem, ops::Bound};
 
 use crate::{
-    AcquireRequest, Acquired, Cursor, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced,
-    Foreign, ForeignKind, HealRequest, Healed, InspectRequest, Inspection, Lines, ListRequest,
-    ListenerId, LockName, Names, NotHeld, Page, Place, RaiseFenceRequest, Raised, Record,
-    ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, Rules, ShortenRequest,
-    Shortened, StoreNow, Token, Told, Wakeup,
+    AcquireRequest, Acquired, Binding, Cursor, DowngradeRequest, Downgraded, ExchangeRequest,
+    Exchanged, ForceReleaseRequest, Forced, Foreign, ForeignKind, HealRequest, Healed,
+    InspectRequest, Inspection, LimitSet, Lines, ListRequest, ListenerId, LockName, Names, NotHeld,
+    Page, Place, RaiseFenceRequest, Raised, Record, ReleaseRequest, Released, RenewRequest,
+    Renewed, RevokeRequest, Revoked, Rules, SetLimitRequest, ShortenRequest, Shortened, StoreNow,
+    Token, Told, Wakeup,
 };
 
 /// All locks of one store.
@@ -91,6 +92,30 @@ impl LockTable {
         }
         let rules = self.rules;
         self.apply(&request.names, now, |records, _| rules.exchange_token(records, request, now))
+    }
+
+    /// Makes a lease that is held alone a shared one.
+    pub fn downgrade(&mut self, request: &DowngradeRequest, now: StoreNow) -> Downgraded {
+        if let Some(kind) = self.foreign.get(&request.name) {
+            return Downgraded::NotHeld(NotHeld::Foreign(kind.clone()));
+        }
+        let rules = self.rules;
+        let names = Names::one(request.name.clone());
+        self.apply(&names, now, |records, lines| {
+            rules.downgrade(&mut records[0], lines, request, &Binding::Unbound, now)
+        })
+    }
+
+    /// Changes the limit of a semaphore.
+    pub fn set_limit(&mut self, request: &SetLimitRequest, now: StoreNow) -> LimitSet {
+        if let Some(kind) = self.foreign.get(&request.name) {
+            return LimitSet::Foreign(kind.clone());
+        }
+        let rules = self.rules;
+        let names = Names::one(request.name.clone());
+        self.apply(&names, now, |records, lines| {
+            rules.set_limit(&mut records[0], lines, request, now)
+        })
     }
 
     /// Writes a larger fencing token to a lease.

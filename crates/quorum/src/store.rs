@@ -3,10 +3,10 @@
 use std::{fmt, sync::Arc};
 
 use fencelock_core::{
-    AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
-    Healed, InspectRequest, Inspection, ListRequest, Moment, Page, RaiseFenceRequest, Raised,
-    ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, ShortenRequest,
-    Shortened,
+    AcquireRequest, Acquired, DowngradeRequest, Downgraded, ExchangeRequest, Exchanged,
+    ForceReleaseRequest, Forced, HealRequest, Healed, InspectRequest, Inspection, LimitSet,
+    ListRequest, Moment, Page, RaiseFenceRequest, Raised, ReleaseRequest, Released, RenewRequest,
+    Renewed, RevokeRequest, Revoked, SetLimitRequest, ShortenRequest, Shortened,
 };
 use fencelock_store::{
     BoxFuture, Capabilities, Clock, Outcome, Reply, Store, StoreError, StoreResult, Subscription,
@@ -69,6 +69,13 @@ impl fmt::Display for QuorumStore {
     }
 }
 
+/// What a quorum says to any mode but that of a mutex.
+///
+/// Counting needs one place: that a majority of the nodes has room for another reader or permit
+/// says nothing of the same majority, and who holds a share at a minority only keeps others out.
+const SHARING: &str = "a quorum keeps locks that exclude everybody else: its nodes can't count \
+                       readers, permits or holds together";
+
 impl Store for QuorumStore {
     fn capabilities(&self) -> Capabilities {
         self.quorum.can
@@ -99,6 +106,9 @@ impl Store for QuorumStore {
         request: &'a AcquireRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Acquired>> {
+        if !request.mode.is_exclusive() {
+            return Box::pin(async { Err(StoreError::unsupported(SHARING)) });
+        }
         Box::pin(ballot::acquire(&self.quorum, request, by))
     }
 
@@ -132,6 +142,24 @@ impl Store for QuorumStore {
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Exchanged>> {
         Box::pin(exchange::exchange_token(&self.quorum, request, by))
+    }
+
+    fn downgrade<'a>(
+        &'a self,
+        request: &'a DowngradeRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Downgraded>> {
+        let _ = (request, by);
+        Box::pin(async { Err(StoreError::unsupported(SHARING)) })
+    }
+
+    fn set_limit<'a>(
+        &'a self,
+        request: &'a SetLimitRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<LimitSet>> {
+        let _ = (request, by);
+        Box::pin(async { Err(StoreError::unsupported(SHARING)) })
     }
 
     fn raise_fence<'a>(

@@ -3,10 +3,10 @@
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use fencelock_core::{
-    AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
-    Healed, InspectRequest, Inspection, ListRequest, Moment, Names, Page, RaiseFenceRequest,
-    Raised, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked,
-    ShortenRequest, Shortened, Ttl,
+    AcquireRequest, Acquired, DowngradeRequest, Downgraded, ExchangeRequest, Exchanged,
+    ForceReleaseRequest, Forced, HealRequest, Healed, InspectRequest, Inspection, LimitSet,
+    ListRequest, Moment, Names, Page, RaiseFenceRequest, Raised, ReleaseRequest, Released,
+    RenewRequest, Renewed, RevokeRequest, Revoked, SetLimitRequest, ShortenRequest, Shortened, Ttl,
 };
 use fencelock_store::{
     BoxFuture, Capabilities, Clock, Outcome, Store, StoreError, StoreErrorKind, StoreResult,
@@ -392,6 +392,11 @@ impl Store for RedisStore {
         request: &'a AcquireRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Acquired>> {
+        if !request.mode.is_exclusive() {
+            return Box::pin(async {
+                Err(StoreError::unsupported("this store keeps exclusive locks only, so far"))
+            });
+        }
         granted!(self, acquire(request, by))
     }
 
@@ -425,6 +430,28 @@ impl Store for RedisStore {
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Exchanged>> {
         granted!(self, exchange_token(request, by))
+    }
+
+    fn downgrade<'a>(
+        &'a self,
+        request: &'a DowngradeRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Downgraded>> {
+        let _ = (request, by);
+        Box::pin(async {
+            Err(StoreError::unsupported("this store keeps exclusive locks only, so far"))
+        })
+    }
+
+    fn set_limit<'a>(
+        &'a self,
+        request: &'a SetLimitRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<LimitSet>> {
+        let _ = (request, by);
+        Box::pin(async {
+            Err(StoreError::unsupported("this store keeps exclusive locks only, so far"))
+        })
     }
 
     fn raise_fence<'a>(

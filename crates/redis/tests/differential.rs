@@ -489,6 +489,7 @@ fn written(record: &Record) -> String {
     let state = match record.state {
         RecordState::Held => 'h',
         RecordState::Reserved => 'r',
+        RecordState::Shared => unreachable!("no operation here shares"),
         RecordState::Free => 'f',
     };
     let token = record.token.map(|token| token.reveal()).expect("the rules always write one");

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use fencelock_core::{
-    Binding, ListenerId, LockName, Metadata, Place, Retain, StoreNow, StoreTime, Token, Ttl,
+    Binding, ListenerId, LockName, Metadata, Mode, Place, Retain, StoreNow, StoreTime, Token, Ttl,
 };
 use rusqlite::{OptionalExtension as _, Row as SqlRow, params};
 
@@ -225,6 +225,7 @@ fn read(row: &SqlRow<'_>, here: &Surroundings, now: StoreNow) -> Option<(Place, 
         binding: bound.as_ref().map_or(Binding::Unbound, Bound::binding),
         floor: fencing_token(row, 11)?,
         reserve: u32::try_from(unsigned(12)?).ok()?,
+        mode: Mode::Exclusive,
     };
     Some((place, bound))
 }

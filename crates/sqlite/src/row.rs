@@ -7,7 +7,7 @@
 //! ```
 
 use fencelock_core::{
-    Binding, FencingToken, ForeignKind, ListenerId, Metadata, ProcessId, Record, RecordState,
+    Binding, FencingToken, ForeignKind, Kind, ListenerId, Metadata, ProcessId, Record, RecordState,
     StoreNow, StoreTime, Token,
 };
 use rusqlite::{Row as SqlRow, types::ValueRef};
@@ -145,6 +145,7 @@ impl<'r> Stored<'r> {
             _ => RecordState::Held,
         };
         let record = Record {
+            kind: Kind::Lock,
             state,
             token,
             fencing_token: fencing_token(row, 3)?,
@@ -156,6 +157,7 @@ impl<'r> Stored<'r> {
             end: time(row, 5)?,
             forget_at: time(row, 9)?,
             metadata: Metadata::new(blob(row, 10)??).ok()?,
+            crowd: None,
         };
         Some(Self {
             kind: row.get_ref(0).ok()?.as_str().ok()?,
@@ -190,6 +192,7 @@ impl<'r> Stored<'r> {
 const FREE: i64 = 0;
 const HELD: i64 = 1;
 const RESERVED: i64 = 2;
+const SHARED: i64 = 3;
 
 /// A state as its column holds it.
 pub(crate) fn state_column(state: RecordState) -> i64 {
@@ -197,6 +200,7 @@ pub(crate) fn state_column(state: RecordState) -> i64 {
         RecordState::Free => FREE,
         RecordState::Held => HELD,
         RecordState::Reserved => RESERVED,
+        RecordState::Shared => SHARED,
     }
 }
 

@@ -21,10 +21,10 @@ use std::{
 };
 
 use fencelock_core::{
-    AcquireRequest, Acquired, Binding, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced,
-    HealRequest, Healed, InspectRequest, Inspection, ListRequest, Moment, Page, RaiseFenceRequest,
-    Raised, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, Rules,
-    ShortenRequest, Shortened, StoreNow,
+    AcquireRequest, Acquired, Binding, DowngradeRequest, Downgraded, ExchangeRequest, Exchanged,
+    ForceReleaseRequest, Forced, HealRequest, Healed, InspectRequest, Inspection, LimitSet,
+    ListRequest, Moment, Page, RaiseFenceRequest, Raised, ReleaseRequest, Released, RenewRequest,
+    Renewed, RevokeRequest, Revoked, Rules, SetLimitRequest, ShortenRequest, Shortened, StoreNow,
 };
 use fencelock_store::{
     BoxFuture, Capabilities, Clock, Outcome, Reply, Store, StoreError, StoreErrorKind, StoreResult,
@@ -329,6 +329,11 @@ impl Store for SqliteStore {
         if let Err(error) = check_binding(&request.binding) {
             return Box::pin(async { Err(error) });
         }
+        if !request.mode.is_exclusive() {
+            return Box::pin(async {
+                Err(StoreError::unsupported("this store keeps exclusive locks only, so far"))
+            });
+        }
         self.step(Access::Write, by, |transaction, rules| transaction.acquire(rules, request))
     }
 
@@ -368,6 +373,28 @@ impl Store for SqliteStore {
             return Box::pin(async { Err(error) });
         }
         self.step(Access::Write, by, |transaction, rules| transaction.exchange(rules, request))
+    }
+
+    fn downgrade<'a>(
+        &'a self,
+        request: &'a DowngradeRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Downgraded>> {
+        let _ = (request, by);
+        Box::pin(async {
+            Err(StoreError::unsupported("this store keeps exclusive locks only, so far"))
+        })
+    }
+
+    fn set_limit<'a>(
+        &'a self,
+        request: &'a SetLimitRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<LimitSet>> {
+        let _ = (request, by);
+        Box::pin(async {
+            Err(StoreError::unsupported("this store keeps exclusive locks only, so far"))
+        })
     }
 
     fn raise_fence<'a>(

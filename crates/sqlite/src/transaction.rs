@@ -73,7 +73,7 @@ impl Transaction<'_> {
         waiting: u32,
     ) -> rusqlite::Result<()> {
         let bound = match (record.state, rebind, before) {
-            (RecordState::Free, ..) => None,
+            (RecordState::Free | RecordState::Shared, ..) => None,
             (RecordState::Held | RecordState::Reserved, Rebind::As(bound), _) => bound.cloned(),
             (RecordState::Held | RecordState::Reserved, Rebind::To(binding), _) => {
                 Bound::new(binding, self.here)

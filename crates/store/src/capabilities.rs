@@ -21,6 +21,10 @@ pub struct Capabilities {
     /// An acquire can leave a place in the line of a busy name, and a release hands the lease to
     /// the next; a lease can have a range of fencing tokens.
     pub queue: bool,
+    /// A name can be held by several together: every [`Mode`](fencelock_core::Mode) works,
+    /// [`Store::downgrade`](crate::Store::downgrade) and
+    /// [`Store::set_limit`](crate::Store::set_limit) too.
+    pub sharing: bool,
     /// A lease can be asked for back: [`Store::revoke`](crate::Store::revoke) works.
     pub revoke: bool,
     /// [`Store::listen`](crate::Store::listen) works.
@@ -45,6 +49,7 @@ impl Capabilities {
             store_time: true,
             binding: false,
             queue: false,
+            sharing: false,
             revoke: false,
             wakeups: false,
             one_clock: true,

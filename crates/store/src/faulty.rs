@@ -10,10 +10,10 @@ use std::{
 };
 
 use fencelock_core::{
-    AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
-    Healed, InspectRequest, Inspection, ListRequest, Moment, Names, Page, RaiseFenceRequest,
-    Raised, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked,
-    ShortenRequest, Shortened,
+    AcquireRequest, Acquired, DowngradeRequest, Downgraded, ExchangeRequest, Exchanged,
+    ForceReleaseRequest, Forced, HealRequest, Healed, InspectRequest, Inspection, LimitSet,
+    ListRequest, Moment, Names, Page, RaiseFenceRequest, Raised, ReleaseRequest, Released,
+    RenewRequest, Renewed, RevokeRequest, Revoked, SetLimitRequest, ShortenRequest, Shortened,
 };
 
 use crate::{
@@ -50,6 +50,8 @@ pub enum Verb {
     Shorten,
     Release,
     ExchangeToken,
+    Downgrade,
+    SetLimit,
     RaiseFence,
     Heal,
     Inspect,
@@ -219,6 +221,22 @@ impl<S: Store> Store for FaultyStore<S> {
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Exchanged>> {
         Box::pin(self.call(Verb::ExchangeToken, by, self.store.exchange_token(request, by)))
+    }
+
+    fn downgrade<'a>(
+        &'a self,
+        request: &'a DowngradeRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Downgraded>> {
+        Box::pin(self.call(Verb::Downgrade, by, self.store.downgrade(request, by)))
+    }
+
+    fn set_limit<'a>(
+        &'a self,
+        request: &'a SetLimitRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<LimitSet>> {
+        Box::pin(self.call(Verb::SetLimit, by, self.store.set_limit(request, by)))
     }
 
     fn raise_fence<'a>(

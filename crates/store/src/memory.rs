@@ -13,10 +13,11 @@ use std::{
 };
 
 use fencelock_core::{
-    AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
-    Healed, Incarnation, InspectRequest, Inspection, ListRequest, ListenerId, LockTable, Moment,
-    Page, RaiseFenceRequest, Raised, ReleaseRequest, Released, RenewRequest, Renewed,
-    RevokeRequest, Revoked, ShortenRequest, Shortened, StoreNow, StoreTime, Wakeup,
+    AcquireRequest, Acquired, DowngradeRequest, Downgraded, ExchangeRequest, Exchanged,
+    ForceReleaseRequest, Forced, HealRequest, Healed, Incarnation, InspectRequest, Inspection,
+    LimitSet, ListRequest, ListenerId, LockTable, Moment, Page, RaiseFenceRequest, Raised,
+    ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, SetLimitRequest,
+    ShortenRequest, Shortened, StoreNow, StoreTime, Wakeup,
 };
 
 use crate::{
@@ -163,7 +164,13 @@ impl fmt::Display for MemoryStore {
 
 impl Store for MemoryStore {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { queue: true, revoke: true, wakeups: true, ..Capabilities::full("native") }
+        Capabilities {
+            queue: true,
+            sharing: true,
+            revoke: true,
+            wakeups: true,
+            ..Capabilities::full("native")
+        }
     }
 
     fn clock(&self) -> Clock {
@@ -215,6 +222,22 @@ impl Store for MemoryStore {
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Exchanged>> {
         self.step(by, |table, now| table.exchange_token(request, now))
+    }
+
+    fn downgrade<'a>(
+        &'a self,
+        request: &'a DowngradeRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Downgraded>> {
+        self.step(by, |table, now| table.downgrade(request, now))
+    }
+
+    fn set_limit<'a>(
+        &'a self,
+        request: &'a SetLimitRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<LimitSet>> {
+        self.step(by, |table, now| table.set_limit(request, now))
     }
 
     fn raise_fence<'a>(

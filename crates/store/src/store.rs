@@ -3,10 +3,10 @@
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use fencelock_core::{
-    AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
-    Healed, InspectRequest, Inspection, ListRequest, Moment, Names, Page, RaiseFenceRequest,
-    Raised, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked,
-    ShortenRequest, Shortened,
+    AcquireRequest, Acquired, DowngradeRequest, Downgraded, ExchangeRequest, Exchanged,
+    ForceReleaseRequest, Forced, HealRequest, Healed, InspectRequest, Inspection, LimitSet,
+    ListRequest, Moment, Names, Page, RaiseFenceRequest, Raised, ReleaseRequest, Released,
+    RenewRequest, Renewed, RevokeRequest, Revoked, SetLimitRequest, ShortenRequest, Shortened,
 };
 
 use crate::{Capabilities, Clock, Reply, StoreError, Subscription, WakeupSink};
@@ -46,8 +46,8 @@ pub type StoreResult<A> = Result<Reply<A>, StoreError>;
 /// 9. **It outlives runtimes.** A store may be used from several runtimes at the same time; the end
 ///    of one of them does not harm the others.
 /// 10. **What a store can't do, it says.** Without the capability for it, `raise_fence`, a `floor`,
-///     a `proposed` or healed fencing token, a `deadline`, more than `max_names` names, `revoke` and
-///     `listen` are errors of the kind `Unsupported`, and nothing happens. Metadata, `retain`,
+///     a `proposed` or healed fencing token, a `deadline`, more than `max_names` names, a `mode` that
+///     is not exclusive, `downgrade`, `set_limit`, `revoke` and `listen` are errors of the kind `Unsupported`, and nothing happens. Metadata, `retain`,
 ///     `binding`, `place`, `listener` and `reserve` are for people and for comfort: without the
 ///     capability they have no effect. Grants then
 ///     have [`Fence::None`](fencelock_core::Fence), replies no time; a store that does not remember
@@ -113,6 +113,20 @@ pub trait Store: Send + Sync + fmt::Debug + fmt::Display + 'static {
         request: &'a ExchangeRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Exchanged>>;
+
+    /// Makes a lease that is held alone a shared one.
+    fn downgrade<'a>(
+        &'a self,
+        request: &'a DowngradeRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Downgraded>>;
+
+    /// Changes the limit of a semaphore.
+    fn set_limit<'a>(
+        &'a self,
+        request: &'a SetLimitRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<LimitSet>>;
 
     /// Writes a larger fencing token to a lease that we hold.
     fn raise_fence<'a>(

@@ -9,11 +9,11 @@ use fencelock_store::{
     conformance::{Harness, Timing, differential},
     conformance_suite,
     core::{
-        AcquireRequest, Acquired, ExchangeRequest, Exchanged, Fence, ForceReleaseRequest, Forced,
-        ForeignKind, HealRequest, Healed, Holder, InspectRequest, Inspection, ListRequest,
-        LockName, Metadata, Moment, Names, Page, RaiseFenceRequest, Raised, ReleaseRequest,
-        Released, RenewRequest, Renewed, RevokeRequest, Revoked, ShortenRequest, Shortened,
-        StoreNow,
+        AcquireRequest, Acquired, DowngradeRequest, Downgraded, ExchangeRequest, Exchanged, Fence,
+        ForceReleaseRequest, Forced, ForeignKind, HealRequest, Healed, Holder, InspectRequest,
+        Inspection, LimitSet, ListRequest, LockName, Metadata, Moment, Names, Page,
+        RaiseFenceRequest, Raised, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest,
+        Revoked, SetLimitRequest, ShortenRequest, Shortened, StoreNow,
     },
     rt,
 };
@@ -159,6 +159,24 @@ impl Store for Bare {
                 }
             }))
         })
+    }
+
+    fn downgrade<'a>(
+        &'a self,
+        request: &'a DowngradeRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Downgraded>> {
+        let _ = (request, by);
+        Box::pin(async { Err(StoreError::unsupported("a bare store")) })
+    }
+
+    fn set_limit<'a>(
+        &'a self,
+        request: &'a SetLimitRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<LimitSet>> {
+        let _ = (request, by);
+        Box::pin(async { Err(StoreError::unsupported("a bare store")) })
     }
 
     fn raise_fence<'a>(

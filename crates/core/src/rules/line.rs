@@ -4,12 +4,17 @@
 //! release itself, in the common case; the question of any waiter, when a holder died. The
 //! fencing token of the grant is minted in that step, so its order is the order of the line.
 
+use core::time::Duration;
+
 use crate::{
-    AcquireRequest, Acquired, FencingToken, HandOff, Lines, Place, Queued, Record, RecordState,
-    Refusal, StoreNow, Token, Told, Wakeup,
+    AcquireRequest, Acquired, Crowd, FencingToken, HandOff, Kind, Lines, Mode, Place, Queued,
+    Record, RecordState, Refusal, StoreNow, Token, Told, Wakeup,
 };
 
-use super::{Records, Rules, busy};
+use super::{
+    Records, Rules, busy,
+    crowd::{self, fits, other_limit, share_of, shared_fence},
+};
 
 /// How many places whose waiters are gone one step passes over; the next step goes on. A step of
 /// the store must stay short.
@@ -26,16 +31,34 @@ impl Rules {
         keep: Option<Token>,
         now: StoreNow,
     ) {
-        if slot.as_ref().is_some_and(|record| record.is_live(now)) {
-            return;
+        if let Some(record) = slot {
+            record.refresh(now);
         }
+        let mut joined = false;
         for _ in 0..MAX_PASSED_OVER {
+            if is_held_alone(slot, now) {
+                return;
+            }
             let Some(place) = lines.first(index) else { return };
             if place.is_lapsed(now.lease) {
                 lines.remove(index, place.token);
                 continue;
             }
             if keep == Some(place.token) {
+                return;
+            }
+            let is_over =
+                matches!(place.mode, Mode::Opening { .. }) && fits(slot, &place.mode, now);
+            if is_over || other_limit(slot, &place.mode).is_some() {
+                // It is to ask: the latch is open, or what it waits for is not to be had any more.
+                let _ = lines.offer(index, &place, Wakeup::Turn(place.token));
+                lines.remove(index, place.token);
+                continue;
+            }
+            if !fits(slot, &place.mode, now) {
+                if joined {
+                    announce(lines, index, left_for(slot, &place.mode, now), now);
+                }
                 return;
             }
             if place.barging {
@@ -46,24 +69,11 @@ impl Rules {
                 lines.remove(index, place.token);
                 continue;
             }
-            let previous = slot.as_ref().and_then(|record| record.fencing_token);
-            let Some((first, last)) = range(&place, previous, now) else { return };
-            let mut hand_off =
-                HandOff::new(place.token, place.seen, now.lease, place.claim.as_duration());
-            hand_off.fencing_token = first;
-            hand_off.last_fence = last.filter(|_| last != first);
-            hand_off.waiting = lines.len(index).saturating_sub(1);
-            let wakeup =
-                if place.is_set { Wakeup::Turn(place.token) } else { Wakeup::Granted(hand_off) };
-            let told = lines.offer(index, &place, wakeup);
-            lines.remove(index, place.token);
-            if told == Told::Nobody {
-                continue;
+            if !place.mode.is_exclusive() {
+                joined |= hand_share(slot, lines, index, &place, now);
+            } else if hand_alone(slot, lines, index, place, now) {
+                return;
             }
-            let left = place.claim.as_duration();
-            *slot = Some(handed(place, previous, first, last, now));
-            announce(lines, index, left, now);
-            return;
         }
     }
 
@@ -77,6 +87,9 @@ impl Rules {
         now: StoreNow,
     ) -> Acquired {
         let mut busy = busy(records, index, &request.names, now);
+        // Where nobody holds it (a latch that nobody counted down yet), nothing ends by itself.
+        let live = records[index].as_ref().is_some_and(|record| record.is_live(now));
+        busy.holder.remaining = live.then(|| left_for(&records[index], &request.mode, now));
         let Some(wish) = request.place else {
             busy.holder.waiting = lines.len(index);
             return Acquired::Busy(busy);
@@ -105,6 +118,7 @@ impl Rules {
             floor: request.floor,
             reserve: if records.len() > 1 { 0 } else { request.reserve },
             barging: request.barging,
+            mode: request.mode.clone(),
         };
         let position = lines.put(index, place);
         // The holder may be passing the lease around in its own process, since nobody waited.
@@ -146,13 +160,73 @@ impl Rules {
     }
 }
 
-/// Tells the first in line when the lease before it ends, so that it looks then.
-pub(super) fn announce(
+/// Whether somebody holds the name whom nobody can join.
+fn is_held_alone(slot: &Option<Record>, now: StoreNow) -> bool {
+    slot.as_ref().is_some_and(|record| record.is_live(now) && record.state != RecordState::Shared)
+}
+
+/// How long it takes at most until somebody who waits in this mode has reason to look: alone, until
+/// the last lease is over; else until any is.
+fn left_for(slot: &Option<Record>, mode: &Mode, now: StoreNow) -> Duration {
+    let Some(record) = slot else { return Duration::ZERO };
+    let first = record.crowd.as_ref().and_then(Crowd::first_end);
+    let end = first.filter(|_| !mode.is_exclusive()).unwrap_or(record.end);
+    end.saturating_since(now.lease)
+}
+
+/// Hands the name to the first in line alone. Whether that is the end of it: it has it now, or the
+/// range of fencing tokens is used up.
+fn hand_alone(
+    slot: &mut Option<Record>,
     lines: &mut dyn Lines,
     index: usize,
-    left: core::time::Duration,
+    place: Place,
     now: StoreNow,
-) {
+) -> bool {
+    let previous = slot.as_ref().and_then(|record| record.fencing_token);
+    let Some((first, last)) = range(&place, previous, now) else { return true };
+    let mut hand_off = HandOff::new(place.token, place.seen, now.lease, place.claim.as_duration());
+    hand_off.fencing_token = first;
+    hand_off.last_fence = last.filter(|_| last != first);
+    hand_off.waiting = lines.len(index).saturating_sub(1);
+    let wakeup = if place.is_set { Wakeup::Turn(place.token) } else { Wakeup::Granted(hand_off) };
+    let told = lines.offer(index, &place, wakeup);
+    lines.remove(index, place.token);
+    if told == Told::Nobody {
+        return false;
+    }
+    let left = place.claim.as_duration();
+    *slot = Some(handed(place, previous, first, last, now));
+    announce(lines, index, left, now);
+    true
+}
+
+/// Hands a share to the first in line, beside those who have one. Whether it has it now.
+fn hand_share(
+    slot: &mut Option<Record>,
+    lines: &mut dyn Lines,
+    index: usize,
+    place: &Place,
+    now: StoreNow,
+) -> bool {
+    let previous = slot.as_ref().and_then(|record| record.fencing_token);
+    let same = shared_fence(slot, &place.mode);
+    let fence = same.or_else(|| FencingToken::mint(previous, place.floor, now.wall));
+    let mut hand_off = HandOff::new(place.token, place.seen, now.lease, place.claim.as_duration());
+    hand_off.fencing_token = fence;
+    hand_off.waiting = lines.len(index).saturating_sub(1);
+    let told = lines.offer(index, place, Wakeup::Granted(hand_off));
+    lines.remove(index, place.token);
+    if told == Told::Nobody || fence.is_none() {
+        return false;
+    }
+    let share = share_of(place, fence, now);
+    crowd::add(slot, &place.mode, share, place.retain, now);
+    true
+}
+
+/// Tells the first in line when the lease before it ends, so that it looks then.
+pub(super) fn announce(lines: &mut dyn Lines, index: usize, left: Duration, now: StoreNow) {
     if let Some(next) = lines.first(index).filter(|place| !place.is_lapsed(now.lease))
         && let Some(listener) = next.listener
     {
@@ -185,6 +259,7 @@ fn handed(
     let end = now.lease.saturating_add(place.claim.as_duration());
     let fencing_token = last.or(previous);
     Record {
+        kind: Kind::Lock,
         state: if place.is_set { RecordState::Reserved } else { RecordState::Held },
         token: Some(place.token),
         fencing_token,
@@ -196,5 +271,6 @@ fn handed(
         end,
         forget_at: Record::forget_time(end, fencing_token, place.retain, now),
         metadata: place.metadata,
+        crowd: None,
     }
 }

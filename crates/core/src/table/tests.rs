@@ -1,6 +1,7 @@
 //! What the table must do: by example at the boundary instants, by invariant over random
 //! sequences, and against a naive model that remembers history instead of records.
 
+mod crowds;
 mod examples;
 mod invariants;
 mod lines;

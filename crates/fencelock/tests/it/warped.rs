@@ -15,10 +15,11 @@ use fencelock::{
     store::{
         BoxFuture, StoreError, StoreResult, Subscription, WakeupSink,
         core::{
-            AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced,
-            HealRequest, Healed, InspectRequest, Inspection, ListRequest, Names, Page,
-            RaiseFenceRequest, Raised, ReleaseRequest, Released, RenewRequest, Renewed,
-            RevokeRequest, Revoked, ShortenRequest, Shortened,
+            AcquireRequest, Acquired, DowngradeRequest, Downgraded, ExchangeRequest, Exchanged,
+            ForceReleaseRequest, Forced, HealRequest, Healed, InspectRequest, Inspection, LimitSet,
+            ListRequest, Names, Page, RaiseFenceRequest, Raised, ReleaseRequest, Released,
+            RenewRequest, Renewed, RevokeRequest, Revoked, SetLimitRequest, ShortenRequest,
+            Shortened,
         },
     },
 };
@@ -177,6 +178,22 @@ impl Store for Warped {
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Exchanged>> {
         self.warp(self.memory.exchange_token(request, by))
+    }
+
+    fn downgrade<'a>(
+        &'a self,
+        request: &'a DowngradeRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<Downgraded>> {
+        self.warp(self.memory.downgrade(request, by))
+    }
+
+    fn set_limit<'a>(
+        &'a self,
+        request: &'a SetLimitRequest,
+        by: Moment,
+    ) -> BoxFuture<'a, StoreResult<LimitSet>> {
+        self.warp(self.memory.set_limit(request, by))
     }
 
     fn raise_fence<'a>(

@@ -13,10 +13,11 @@ use fencelock_store::{
     BoxFuture, Capabilities, Clock, Fault, FaultyStore, ManualClock, MemoryStore, Store,
     StoreError, StoreErrorKind, StoreResult, Subscription, WakeupSink,
     core::{
-        AcquireRequest, Acquired, ExchangeRequest, Exchanged, Fence, FencingToken,
-        ForceReleaseRequest, Forced, Grant, HealRequest, Healed, InspectRequest, Inspection,
-        ListRequest, LockName, Moment, Page, RaiseFenceRequest, Raised, ReleaseRequest, Released,
-        RenewRequest, Renewed, RevokeRequest, Revoked, ShortenRequest, Shortened, Token, Ttl,
+        AcquireRequest, Acquired, DowngradeRequest, Downgraded, ExchangeRequest, Exchanged, Fence,
+        FencingToken, ForceReleaseRequest, Forced, Grant, HealRequest, Healed, InspectRequest,
+        Inspection, LimitSet, ListRequest, LockName, Moment, Page, RaiseFenceRequest, Raised,
+        ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, SetLimitRequest,
+        ShortenRequest, Shortened, Token, Ttl,
     },
     rt,
 };
@@ -257,6 +258,8 @@ impl Store for Forgetful {
         shorten(ShortenRequest) -> Shortened;
         release(ReleaseRequest) -> Released;
         exchange_token(ExchangeRequest) -> Exchanged;
+        downgrade(DowngradeRequest) -> Downgraded;
+        set_limit(SetLimitRequest) -> LimitSet;
         raise_fence(RaiseFenceRequest) -> Raised;
         heal(HealRequest) -> Healed;
         inspect(InspectRequest) -> Inspection;
