@@ -86,7 +86,8 @@ impl Store for Bare {
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Acquired>> {
         Box::pin(async move {
-            let number = request.floor.or(request.proposed).is_some();
+            let number =
+                request.floor.or(request.proposed).is_some() || !request.mode.is_exclusive();
             self.prepare(&request.names, number, request.deadline.is_some())?;
             // What is for people and for comfort has no effect.
             let mut request = request.clone();
@@ -309,7 +310,9 @@ proptest::proptest! {
 
     #[test]
     fn the_bare_store_answers_as_a_table_without_memory(
-        operations in differential::operations()
+        operations in proptest::prop_oneof![
+            differential::operations(), differential::operations_together()
+        ]
     ) {
         let result = rt::block_on(async {
             let store = OnBare.fresh().await;

@@ -132,6 +132,17 @@ proptest::proptest! {
     })]
 
     #[test]
+    fn the_memory_store_answers_as_the_table_where_names_are_held_together(
+        operations in differential::operations_together()
+    ) {
+        let result = rt::block_on(async {
+            let store = Memory.fresh().await;
+            differential::run(&Memory, &store, &operations).await
+        });
+        proptest::prop_assert_eq!(result, Ok(operations.len()));
+    }
+
+    #[test]
     fn the_memory_store_answers_as_the_table(operations in differential::operations()) {
         let result = rt::block_on(async {
             let store = Memory.fresh().await;

@@ -24,6 +24,7 @@
 //! ```
 
 mod answer;
+mod mode;
 mod operation;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -33,7 +34,7 @@ use fencelock_core::{
     StoreNow, StoreTime, Wakeup,
 };
 
-pub use self::operation::{Operation, operations};
+pub use self::operation::{Operation, operations, operations_together};
 use self::{
     answer::Answer,
     operation::{Asked, Cast, LISTENERS, NAMES, drain},

@@ -232,6 +232,30 @@ macro_rules! conformance_suite {
                 a_request_says_how_many_wait
                 what_is_not_a_record_is_left_alone
             }
+            together {
+                readers_share_a_name_and_a_writer_is_alone
+                a_share_that_ends_unrenewed_keeps_nobody_out
+                a_writer_is_before_readers_that_came_later_and_they_come_in_one_batch
+                a_share_is_renewed_shortened_and_released_by_itself
+                a_copy_of_a_share_is_repeated_and_a_late_one_is_refused
+                the_release_of_a_share_says_the_same_again
+                a_writer_becomes_a_reader_under_the_same_number
+                permits_are_as_many_as_the_limit_and_large_requests_keep_their_place
+                another_limit_is_answered_with_the_one_that_is_kept
+                the_limit_is_changed_for_those_who_come_and_those_who_hold
+                holds_of_one_owner_have_one_number_and_mind_no_line
+                a_latch_opens_with_its_last_step
+                a_barrier_lets_all_parties_go_at_once
+                a_party_that_gave_up_is_not_counted
+                another_kind_of_lock_is_foreign_until_the_name_is_free
+                an_inspection_shows_the_holders_and_a_contender_hears_how_many
+                everybody_is_asked_back_and_forced_out
+                a_share_is_adopted_with_a_larger_number
+                metadata_and_listeners_belong_to_each_share
+                many_shares_come_and_go
+                a_handed_share_runs_for_its_claim
+                what_is_left_of_a_crowd_is_a_free_name_with_its_number
+            }
             wakeups {
                 a_release_hands_the_lease_to_the_next_and_tells_it
                 a_hand_over_says_which_question_of_the_waiter_it_answers

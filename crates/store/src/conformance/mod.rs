@@ -55,6 +55,7 @@ pub mod sets_wait;
 pub mod shorten;
 mod support;
 pub mod time;
+pub mod together;
 pub mod wakeups;
 
 /// How the suite gets at a kind of store.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fencelock_core::{
-    Acquired, Exchanged, Fence, Forced, Grant, Healed, Holder, Inspection, Metadata, Raised,
-    Released, Renewed, Revoked, Shortened,
+    Acquired, Downgraded, Exchanged, Fence, Forced, Grant, Healed, Holder, Inspection, LimitSet,
+    Metadata, Raised, Released, Renewed, Revoked, Shortened,
 };
 
 use crate::{Capabilities, StoreErrorKind};
@@ -17,6 +17,8 @@ pub(super) enum Answer {
     Shortened(Shortened),
     Released(Released),
     Exchanged(Exchanged),
+    Downgraded(Downgraded),
+    LimitSet(LimitSet),
     Raised(Raised),
     Healed(Healed),
     Inspected(Inspection),
@@ -44,7 +46,8 @@ impl Answer {
                     }
                 }
             }
-            Self::Shortened(Shortened::Shortened { remaining }) => trim_span(remaining, can),
+            Self::Shortened(Shortened::Shortened { remaining })
+            | Self::Downgraded(Downgraded::Shared { remaining }) => trim_span(remaining, can),
             Self::Inspected(seen) => trim_inspection(seen, can),
             Self::Forced(Forced::Removed(holder))
             | Self::Revoked(Revoked::Requested(holder) | Revoked::Unattended(holder)) => {

@@ -3,14 +3,19 @@
 use std::time::Duration;
 
 use fencelock_core::{
-    AcquireRequest, ExchangeRequest, FencingToken, ForceReleaseRequest, HealRequest,
-    InspectRequest, ListRequest, ListenerId, LockName, LockTable, Metadata, PlaceRequest,
-    RaiseFenceRequest, ReleaseRequest, RenewRequest, Retain, RevokeRequest, ShortenRequest,
-    StoreNow, StoreTime, Token,
+    AcquireRequest, DowngradeRequest, ExchangeRequest, FencingToken, ForceReleaseRequest,
+    HealRequest, InspectRequest, ListRequest, ListenerId, LockName, LockTable, Metadata,
+    PlaceRequest, RaiseFenceRequest, ReleaseRequest, RenewRequest, Retain, RevokeRequest,
+    SetLimitRequest, ShortenRequest, StoreNow, StoreTime, Token,
 };
 use proptest::prelude::*;
 
-use super::{super::support, Answer, set};
+use super::{
+    super::support,
+    Answer,
+    mode::{MODES, mode},
+    set,
+};
 use crate::{Capabilities, Store, StoreErrorKind, StoreResult};
 
 /// So few names and tokens that operations meet. The last name is the one with foreign values.
@@ -41,6 +46,8 @@ struct Wish {
     reserve: u32,
     barging: bool,
     unattended: bool,
+    /// Which of the modes of the name; nothing: alone.
+    mode: Option<usize>,
 }
 
 /// Numbers are microseconds from the store's present.
@@ -57,23 +64,38 @@ enum Verb {
     List,
     Force,
     Revoke,
+    Downgrade,
+    Limit(u32),
     Plant,
 }
 
 /// Sequences of up to 40 operations.
 pub fn operations() -> impl Strategy<Value = Vec<Operation>> {
-    prop::collection::vec(operation(), 1..40)
+    prop::collection::vec(operation(0.0), 1..40)
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
+/// The same, of which most are about names that several hold together.
+pub fn operations_together() -> impl Strategy<Value = Vec<Operation>> {
+    prop::collection::vec(operation(0.85), 1..40)
+}
+
+fn operation(together: f64) -> impl Strategy<Value = Operation> {
     let members = prop_oneof![
         4 => (0..NAMES - 1).prop_map(|index| vec![index]),
         3 => prop::collection::vec(0..NAMES - 1, 1..NAMES),
         1 => prop::collection::vec(0..NAMES, 1..NAMES),
     ];
     let retain = prop_oneof![Just(0), Just(20), Just(600_000)].prop_map(Duration::from_millis);
-    (0..PAUSES.len(), members, 0..TOKENS, 0..TTLS.len(), retain, verb(), wish()).prop_map(
-        |(pause, members, token, ttl, retain, verb, wish)| Operation {
+    (
+        0..PAUSES.len(),
+        members,
+        0..TOKENS,
+        0..TTLS.len(),
+        retain,
+        verb(together > 0.0),
+        wish(together),
+    )
+        .prop_map(|(pause, members, token, ttl, retain, verb, wish)| Operation {
             pause,
             members,
             token,
@@ -81,28 +103,36 @@ fn operation() -> impl Strategy<Value = Operation> {
             retain,
             verb,
             wish,
-        },
-    )
+        })
 }
 
-fn wish() -> impl Strategy<Value = Wish> {
+fn wish(together: f64) -> impl Strategy<Value = Wish> {
+    let mode = (prop::bool::weighted(together), 0..MODES)
+        .prop_map(|(together, choice)| together.then_some(choice));
     let place = prop::option::weighted(0.7, 0..PLACES.len());
     let listener = prop::option::weighted(0.6, 0..LISTENERS);
     let reserve = prop_oneof![4 => Just(0), 2 => 1u32..100, 1 => Just(u32::MAX)];
-    (place, listener, reserve, prop::bool::weighted(0.15), prop::bool::weighted(0.1)).prop_map(
-        |(place, listener, reserve, barging, unattended)| Wish {
+    let flags = (prop::bool::weighted(0.15), prop::bool::weighted(0.1));
+    (place, listener, reserve, flags, mode).prop_map(
+        |(place, listener, reserve, (barging, unattended), mode)| Wish {
             place,
             listener,
             reserve,
             barging,
             unattended,
+            mode,
         },
     )
 }
 
-fn verb() -> impl Strategy<Value = Verb> {
+fn verb(together: bool) -> impl Strategy<Value = Verb> {
     let number = || prop_oneof![Just(0), -3i64..3, -20_000i64..20_000, Just(11_000_000i64)];
     let rarely = || prop::option::weighted(0.15, number());
+    let only_together = if together {
+        prop_oneof![3 => Just(Verb::Downgrade), 1 => (1u32..4).prop_map(Verb::Limit)].boxed()
+    } else {
+        Just(Verb::Release).boxed()
+    };
     let deadline =
         || prop::option::weighted(0.15, prop_oneof![Just(-1i64), Just(0), Just(60_000_000)]);
     prop_oneof![
@@ -119,6 +149,7 @@ fn verb() -> impl Strategy<Value = Verb> {
         1 => Just(Verb::List),
         1 => Just(Verb::Force),
         2 => Just(Verb::Revoke),
+        4 => only_together,
         1 => Just(Verb::Plant),
     ]
 }
@@ -161,6 +192,8 @@ pub(super) enum Asked {
     List(ListRequest),
     Force(ForceReleaseRequest),
     Revoke(RevokeRequest),
+    Downgrade(DowngradeRequest),
+    Limit(SetLimitRequest),
     Plant(LockName),
 }
 
@@ -193,6 +226,14 @@ impl Operation {
                 (request.place, request.listener) = (wish.place.map(place), listener);
                 (request.reserve, request.barging) = (wish.reserve, wish.barging);
                 request.unattended = wish.unattended;
+                if let Some(choice) = wish.mode {
+                    // Only one name can be held together, and never as part of a quorum.
+                    request.names = set(names, &self.members[..1]);
+                    request.mode = mode(self.members[0], choice);
+                    if !request.mode.is_exclusive() {
+                        (request.proposed, request.reserve) = (None, 0);
+                    }
+                }
                 request
             }),
             Verb::Renew => Asked::Renew({
@@ -243,6 +284,12 @@ impl Operation {
                 request
             }),
             Verb::Revoke => Asked::Revoke(RevokeRequest::new(own.first().clone())),
+            Verb::Downgrade => Asked::Downgrade(DowngradeRequest::new(own.first().clone(), token)),
+            Verb::Limit(limit) => Asked::Limit({
+                let mut request = SetLimitRequest::new(own.first().clone(), *limit);
+                request.retain = retain;
+                request
+            }),
             Verb::Plant => Asked::Plant(names[NAMES - 1].clone()),
         }
     }
@@ -280,6 +327,8 @@ impl Asked {
             Self::Inspect(request) => store.inspect(request, by).await?.map(Answer::Inspected),
             Self::Force(request) => store.force_release(request, by).await?.map(Answer::Forced),
             Self::Revoke(request) => store.revoke(request, by).await?.map(Answer::Revoked),
+            Self::Downgrade(request) => store.downgrade(request, by).await?.map(Answer::Downgraded),
+            Self::Limit(request) => store.set_limit(request, by).await?.map(Answer::LimitSet),
             Self::List(_) | Self::Plant(_) => unreachable!("it has a step of its own"),
         })
     }
@@ -317,6 +366,8 @@ impl Asked {
             Self::Inspect(request) => Answer::Inspected(table.inspect(request, now)),
             Self::Force(request) => Answer::Forced(table.force_release(request, now)),
             Self::Revoke(request) => Answer::Revoked(table.revoke(request, now)),
+            Self::Downgrade(request) => Answer::Downgraded(table.downgrade(request, now)),
+            Self::Limit(request) => Answer::LimitSet(table.set_limit(request, now)),
             Self::List(_) | Self::Plant(_) => unreachable!("it has a step of its own"),
         }
     }
@@ -324,6 +375,9 @@ impl Asked {
     /// What a store without the capabilities for this says (rule 10 of the Contract).
     pub(super) fn unsupported(&self, can: &Capabilities) -> Option<StoreErrorKind> {
         let (names, number, instant) = match self {
+            Self::Acquire(request) if !request.mode.is_exclusive() && !can.sharing => {
+                return Some(StoreErrorKind::Unsupported);
+            }
             Self::Acquire(request) => (
                 request.names.len(),
                 request.floor.or(request.proposed).is_some(),
@@ -342,10 +396,15 @@ impl Asked {
             Self::Shorten(request) => (request.names.len(), false, false),
             Self::Release(request) => (request.names.len(), false, false),
             Self::Revoke(_) if !can.revoke => return Some(StoreErrorKind::Unsupported),
+            Self::Downgrade(_) | Self::Limit(_) if !can.sharing => {
+                return Some(StoreErrorKind::Unsupported);
+            }
             Self::Inspect(_)
             | Self::List(_)
             | Self::Force(_)
             | Self::Revoke(_)
+            | Self::Downgrade(_)
+            | Self::Limit(_)
             | Self::Plant(_) => (1, false, false),
         };
         let asks_more =
