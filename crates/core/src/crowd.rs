@@ -34,10 +34,18 @@ pub struct Share {
     pub binding: Binding,
 }
 
+impl Share {
+    /// The order in which shares are shown: by fencing token, and by token where that is the same.
+    #[must_use]
+    pub fn order(&self) -> (Option<FencingToken>, Token) {
+        (self.fencing_token, self.token)
+    }
+}
+
 /// What a record has besides, once several held its name together; until somebody holds it alone.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Crowd {
-    /// Who holds it, in the order of the grants.
+    /// Who holds it, in any order.
     pub shares: Vec<Share>,
     /// How much there is to hold; nothing for a kind without a limit.
     pub limit: Option<u32>,

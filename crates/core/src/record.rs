@@ -181,20 +181,26 @@ impl Record {
         holder
     }
 
-    /// Of several holders, the one whose lease was granted last; and how many they are.
+    /// Of several holders, the [latest](Share::order); and how many they are.
     fn sharing_holder<'s>(
         mut holder: Holder,
         crowd: &Crowd,
         shares: impl Iterator<Item = &'s Share>,
     ) -> Holder {
         let (mut holders, mut used, mut revoked, mut unattended) = (0, 0_u32, false, true);
+        let mut latest: Option<&Share> = None;
         for share in shares {
             holders += 1;
             used = used.saturating_add(share.weight);
             revoked |= share.revoked;
             unattended &= share.unattended;
-            holder.metadata = share.metadata.clone();
-            holder.fencing_token = share.fencing_token;
+            if latest.is_none_or(|latest| latest.order() < share.order()) {
+                latest = Some(share);
+            }
+        }
+        if let Some(latest) = latest {
+            holder.metadata = latest.metadata.clone();
+            holder.fencing_token = latest.fencing_token;
         }
         holder.revoked = revoked;
         holder.unattended = unattended;
@@ -208,8 +214,8 @@ impl Record {
         holder
     }
 
-    /// The holder, for an inspection. Of several, the one whose lease was granted last, and the
-    /// latest [`Sharing::MAX_OTHERS`] of the others.
+    /// The holder, for an inspection. Of several, the [latest](Share::order), and at most
+    /// [`Sharing::MAX_OTHERS`] of the others.
     #[must_use]
     pub fn holder(&self, now: StoreNow) -> Holder {
         let mut holder = self.holder_for_contender(now);
@@ -218,6 +224,7 @@ impl Record {
             return holder;
         };
         let mut shares: Vec<_> = self.live_shares(now).collect();
+        shares.sort_by_key(|share| share.order());
         holder.proof = shares.pop().map(|share| Proof::from(share.token));
         sharing.others = shares
             .into_iter()

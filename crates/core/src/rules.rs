@@ -545,9 +545,11 @@ fn refusal(
     // A token that is known here and does not hold all names has lost or released some of them:
     // this can only be a late copy of its request.
     let known = |r: &Record| {
-        let in_crowd =
-            r.crowd.as_ref().is_some_and(|c| c.spent.contains(&token) || c.share(token).is_some());
-        in_crowd || r.token == Some(token) && !r.is_reserved_for(token, now)
+        // Of a share that is over nothing is kept: a late copy of it is stopped by its deadline.
+        let spent = r.crowd.as_ref().is_some_and(|crowd| crowd.spent.contains(&token));
+        spent
+            || r.live_share(token, now).is_some()
+            || r.token == Some(token) && !r.is_reserved_for(token, now)
     };
     if records.iter().flatten().any(known) {
         return Some(Refusal::TokenRetired);

@@ -301,7 +301,7 @@ mod tests {
         let connection =
             Connection::open(&folder.path().join("locks.db"), &options()).expect("it opens");
         let insert = "INSERT INTO lock VALUES (x'00', 'mutex', 0, NULL, NULL, 0, 0, 0, x'', 0, 0, \
-                      x'', NULL, NULL, 0, NULL, NULL, 0, 0, 0)";
+                      x'', NULL, NULL, 0, NULL, NULL, 0, 0, 0, NULL)";
         let steps: [(&str, bool); 3] = [("SELECT 1", false), (insert, true), ("SELECT 1", false)];
         for (sql, writes) in steps {
             let step = |transaction: &Transaction<'_>| transaction.sql.prepare(sql)?.exists([]);

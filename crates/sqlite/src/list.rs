@@ -38,7 +38,7 @@ impl Transaction<'_> {
             }
             looks += 1;
             if let Ok(lock) = LockName::new(name) {
-                let slot = Slot::of(row, self.here, self.now);
+                let slot = self.complete(&lock, Slot::of(row, self.here, self.now))?;
                 let seen = self.inspection(rules, &InspectRequest::new(lock.clone()), &slot);
                 if !matches!(seen, Inspection::Free { .. }) {
                     if locks.len() == limit {

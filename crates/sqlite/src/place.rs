@@ -10,11 +10,12 @@
 use std::time::Duration;
 
 use fencelock_core::{
-    Binding, ListenerId, LockName, Metadata, Mode, Place, Retain, StoreNow, StoreTime, Token, Ttl,
+    Binding, ListenerId, LockName, Metadata, Place, Retain, StoreNow, StoreTime, Token, Ttl,
 };
 use rusqlite::{OptionalExtension as _, Row as SqlRow, params};
 
 use crate::{
+    mode::{mode, mode_column},
     row::{Bound, blob, bound, fencing_token, integer, listener, listener_column, time, to_column},
     surroundings::Surroundings,
     transaction::Transaction,
@@ -24,7 +25,7 @@ use crate::{
 macro_rules! columns {
     () => {
         "token, is_set, barging, listener, seen_us, wall_seen_us, boot_id, time_namespace, \
-         live_us, claim_ms, retain_ms, floor, reserve, metadata, processes, pid_namespace"
+         live_us, claim_ms, retain_ms, floor, reserve, metadata, processes, pid_namespace, mode"
     };
 }
 
@@ -37,14 +38,15 @@ const FIND: &str =
 const INSERT: &str = concat!(
     "INSERT INTO place (",
     columns!(),
-    ", name) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
+    ", name) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, \
+     ?18)"
 );
 
 /// The token stays, and with it both indexes.
 const UPDATE: &str = "UPDATE place SET is_set = ?2, barging = ?3, listener = ?4, seen_us = ?5, \
      wall_seen_us = ?6, boot_id = ?7, time_namespace = ?8, live_us = ?9, claim_ms = ?10, \
      retain_ms = ?11, floor = ?12, reserve = ?13, metadata = ?14, processes = ?15, \
-     pid_namespace = ?16 WHERE number = ?17 AND token = ?1";
+     pid_namespace = ?16, mode = ?17 WHERE number = ?18 AND token = ?1";
 
 const POSITION: &str = "SELECT count(*) FROM place WHERE name = ?1 AND number <= ?2";
 
@@ -123,6 +125,7 @@ pub(crate) fn write(
         place.metadata.as_bytes(),
         bound.as_ref().map(|bound| bound.processes.as_slice()),
         bound.as_ref().and_then(|bound| bound.pid_namespace),
+        mode_column(&place.mode),
     ];
     let name = name.as_bytes();
     let last: &dyn rusqlite::ToSql = match &number {
@@ -187,7 +190,7 @@ pub(crate) fn clear_line(
 
 impl Stored {
     fn of(row: &SqlRow<'_>, transaction: &Transaction<'_>) -> rusqlite::Result<Self> {
-        let number = row.get(16)?;
+        let number = row.get(17)?;
         let (here, now) = (transaction.here, transaction.now);
         let Some((place, bound)) = read(row, here, now) else {
             return Ok(Self { number, place: None, bound: None, listener: None });
@@ -225,7 +228,7 @@ fn read(row: &SqlRow<'_>, here: &Surroundings, now: StoreNow) -> Option<(Place, 
         binding: bound.as_ref().map_or(Binding::Unbound, Bound::binding),
         floor: fencing_token(row, 11)?,
         reserve: u32::try_from(unsigned(12)?).ok()?,
-        mode: Mode::Exclusive,
+        mode: mode(blob(row, 16)?)?,
     };
     Some((place, bound))
 }

@@ -8,28 +8,36 @@
 
 use fencelock_core::{
     Binding, FencingToken, ForeignKind, Kind, ListenerId, Metadata, ProcessId, Record, RecordState,
-    StoreNow, StoreTime, Token,
+    Share, StoreNow, StoreTime, Token,
 };
 use rusqlite::{Row as SqlRow, types::ValueRef};
 
-use crate::{process::Presence, surroundings::Surroundings};
+use crate::{mode, process::Presence, surroundings::Surroundings};
 
-/// The kind of lock that this store keeps.
-pub(crate) const KIND: &str = "mutex";
+/// The word of the column `kind`. A mutex is the exclusive mode of all locks of its kind, and was
+/// the first.
+pub(crate) fn kind_column(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Lock => "mutex",
+        other => other.as_str(),
+    }
+}
 
 /// The columns in the order of [`Stored::read`].
 macro_rules! columns {
     () => {
         "kind, held, token, fencing_token, fence_by_token, end_us, wall_end_us, boot_id, \
          time_namespace, forget_at_us, metadata, processes, pid_namespace, first_fence, listener, \
-         revoked, unattended, waiting"
+         revoked, unattended, waiting, crowd"
     };
 }
 pub(crate) use columns;
 /// Where the name is that some select after these columns.
-pub(crate) const NAME: usize = 18;
+pub(crate) const NAME: usize = 19;
 
 /// What is in the table at a name.
+// A step makes a few, on its stack.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
     /// No row.
@@ -51,6 +59,8 @@ pub(crate) struct Ours {
     pub(crate) written_here: bool,
     /// How many places the line of the name has.
     pub(crate) waiting: u32,
+    /// The shares in the file, over or not.
+    pub(crate) shares: Vec<Share>,
 }
 
 /// The processes that a lease is bound to, and where their ids mean something.
@@ -112,7 +122,8 @@ impl Slot {
         let Some(stored) = Stored::read(row) else {
             return Self::Foreign(ForeignKind::Unreadable);
         };
-        let foreign = (stored.kind != KIND).then(|| ForeignKind::Kind(stored.kind.into()));
+        let known = Kind::ALL.into_iter().any(|kind| kind_column(kind) == stored.kind);
+        let foreign = (!known).then(|| ForeignKind::Kind(stored.kind.into()));
         let ours = stored.into_ours(here, now);
         match foreign {
             // Once it is over, the name is anybody's again, whatever kind it was.
@@ -142,10 +153,16 @@ impl<'r> Stored<'r> {
         let state = match integer(row, 1)?? {
             FREE => RecordState::Free,
             RESERVED => RecordState::Reserved,
+            SHARED => RecordState::Shared,
             _ => RecordState::Held,
         };
+        let kind: &str = row.get_ref(0).ok()?.as_str().ok()?;
+        let crowd = match blob(row, 18)? {
+            None => None,
+            Some(bytes) => Some(mode::crowd(bytes)?),
+        };
         let record = Record {
-            kind: Kind::Lock,
+            kind: Kind::ALL.into_iter().find(|k| kind_column(*k) == kind).unwrap_or_default(),
             state,
             token,
             fencing_token: fencing_token(row, 3)?,
@@ -157,10 +174,10 @@ impl<'r> Stored<'r> {
             end: time(row, 5)?,
             forget_at: time(row, 9)?,
             metadata: Metadata::new(blob(row, 10)??).ok()?,
-            crowd: None,
+            crowd,
         };
         Some(Self {
-            kind: row.get_ref(0).ok()?.as_str().ok()?,
+            kind,
             record,
             wall_end: time(row, 6)?,
             boot: blob(row, 7)??,
@@ -184,7 +201,7 @@ impl<'r> Stored<'r> {
         } else {
             record.end = now.lease.saturating_add(self.wall_end.saturating_since(now.wall));
         }
-        Ours { record, bound, written_here, waiting }
+        Ours { record, bound, written_here, waiting, shares: Vec::new() }
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   nothing --flock on the folder--> PATH.new, complete --link--> PATH
 //!   empty file ---------- one transaction -------------------> complete
-//!   layout 1 ------------ one transaction -------------------> this layout
+//!   layout 1 or 2 ------- one transaction -------------------> this layout
 //! ```
 //!
 //! A file that appears is complete, so that processes which open it for the first time at the same
@@ -26,9 +26,11 @@ use crate::{
 /// "FLCK": tells a lock file from other databases.
 pub(crate) const APPLICATION_ID: i32 = 0x464c_434b;
 /// The version of the layout, in `user_version`.
-pub(crate) const LAYOUT: i32 = 2;
-/// The one before, which had no lines: it is brought to this one where it is found.
+pub(crate) const LAYOUT: i32 = 3;
+/// The first one, which had no lines: it is brought to this one where it is found.
 const WITHOUT_LINES: i32 = 1;
+/// The second one, in which nobody held a lock together with others: the same.
+const ALONE: i32 = 2;
 
 /// `end_us` counts on the monotonic clock of `boot_id` and `time_namespace`, the other times are
 /// of the wall clock. `sweep_at_us` is when a sweep looks at the row: it is not written by the
@@ -55,11 +57,12 @@ CREATE TABLE lock (
   listener       INTEGER,
   revoked        INTEGER NOT NULL DEFAULT 0,
   unattended     INTEGER NOT NULL DEFAULT 0,
-  waiting        INTEGER NOT NULL DEFAULT 0
+  waiting        INTEGER NOT NULL DEFAULT 0,
+  crowd          BLOB
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX lock_sweep ON lock (sweep_at_us);";
 
-/// From layout 1 to `LOCKS`: the same columns in the same order.
+/// From layout 1 to layout 2: the same columns in the same order.
 const ADDED_TO_LOCKS: &str = "\
 ALTER TABLE lock ADD COLUMN first_fence INTEGER;
 ALTER TABLE lock ADD COLUMN listener    INTEGER;
@@ -89,10 +92,39 @@ CREATE TABLE place (
   reserve        INTEGER NOT NULL,
   metadata       BLOB    NOT NULL,
   processes      BLOB,
-  pid_namespace  INTEGER
+  pid_namespace  INTEGER,
+  mode           BLOB
 ) STRICT;
 CREATE INDEX place_line ON place (name);
 CREATE INDEX place_token ON place (token);";
+
+/// Those who hold a lock together, in the order of `number`: the grants. `crowd` of the lock has the
+/// rest; while that is NULL, no step looks here.
+const SHARES: &str = "\
+CREATE TABLE share (
+  number         INTEGER PRIMARY KEY,
+  name           BLOB    NOT NULL,
+  token          BLOB    NOT NULL,
+  fencing_token  INTEGER,
+  weight         INTEGER NOT NULL,
+  end_us         INTEGER NOT NULL,
+  wall_end_us    INTEGER NOT NULL,
+  boot_id        BLOB    NOT NULL,
+  time_namespace INTEGER NOT NULL,
+  listener       INTEGER,
+  revoked        INTEGER NOT NULL,
+  unattended     INTEGER NOT NULL,
+  metadata       BLOB    NOT NULL,
+  processes      BLOB,
+  pid_namespace  INTEGER
+) STRICT;
+CREATE UNIQUE INDEX share_holder ON share (name, token);";
+
+/// From layout 2 to this one, besides `SHARES`.
+const ADDED_FOR_SHARES: &str = "\
+ALTER TABLE lock  ADD COLUMN crowd BLOB;";
+const ADDED_TO_PLACES: &str = "\
+ALTER TABLE place ADD COLUMN mode BLOB;";
 
 /// What SQLite is asked for when a file is opened: it exists, and its path is a path, no URI.
 pub(crate) fn open_flags() -> OpenFlags {
@@ -182,6 +214,7 @@ fn initialise(sql: &Connection) -> Result<(), Failure> {
         if Identity::read(sql)?.is_empty() {
             sql.execute_batch(LOCKS)?;
             sql.execute_batch(PLACES)?;
+            sql.execute_batch(SHARES)?;
             sql.execute_batch(&format!(
                 "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {LAYOUT}"
             ))?;
@@ -191,13 +224,21 @@ fn initialise(sql: &Connection) -> Result<(), Failure> {
     finish(sql, done)
 }
 
-/// Brings a file of layout 1 to this one, unless another process has done so meanwhile.
+/// Brings a file of an earlier layout to this one, unless another process has done so meanwhile.
 fn migrate(sql: &Connection) -> Result<(), Failure> {
     sql.execute_batch("BEGIN IMMEDIATE")?;
     let done = (|| {
-        if Identity::read(sql)?.layout == WITHOUT_LINES {
+        let layout = Identity::read(sql)?.layout;
+        if layout == WITHOUT_LINES {
             sql.execute_batch(ADDED_TO_LOCKS)?;
             sql.execute_batch(PLACES)?;
+        }
+        if layout == ALONE {
+            sql.execute_batch(ADDED_TO_PLACES)?;
+        }
+        if layout == WITHOUT_LINES || layout == ALONE {
+            sql.execute_batch(ADDED_FOR_SHARES)?;
+            sql.execute_batch(SHARES)?;
             sql.execute_batch(&format!("PRAGMA user_version = {LAYOUT}"))?;
         }
         sql.execute_batch("COMMIT")
@@ -223,7 +264,7 @@ pub(crate) fn claim(sql: &Connection, path: &Path) -> Result<(), Failure> {
         initialise(sql)?;
         identity = Identity::read_at_once(sql)?;
     }
-    if identity.application == APPLICATION_ID && identity.layout == WITHOUT_LINES {
+    if identity.application == APPLICATION_ID && matches!(identity.layout, WITHOUT_LINES | ALONE) {
         migrate(sql)?;
         identity = Identity::read_at_once(sql)?;
     }

@@ -308,6 +308,7 @@ impl Store for SqliteStore {
         let mut capabilities = Capabilities::full("native");
         capabilities.binding = true;
         capabilities.queue = true;
+        capabilities.sharing = true;
         capabilities.revoke = true;
         capabilities.wakeups = true;
         capabilities
@@ -328,11 +329,6 @@ impl Store for SqliteStore {
     ) -> BoxFuture<'a, StoreResult<Acquired>> {
         if let Err(error) = check_binding(&request.binding) {
             return Box::pin(async { Err(error) });
-        }
-        if !request.mode.is_exclusive() {
-            return Box::pin(async {
-                Err(StoreError::unsupported("this store keeps exclusive locks only, so far"))
-            });
         }
         self.step(Access::Write, by, |transaction, rules| transaction.acquire(rules, request))
     }
@@ -380,10 +376,7 @@ impl Store for SqliteStore {
         request: &'a DowngradeRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Downgraded>> {
-        let _ = (request, by);
-        Box::pin(async {
-            Err(StoreError::unsupported("this store keeps exclusive locks only, so far"))
-        })
+        self.step(Access::Write, by, |transaction, rules| transaction.downgrade(rules, request))
     }
 
     fn set_limit<'a>(
@@ -391,10 +384,7 @@ impl Store for SqliteStore {
         request: &'a SetLimitRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<LimitSet>> {
-        let _ = (request, by);
-        Box::pin(async {
-            Err(StoreError::unsupported("this store keeps exclusive locks only, so far"))
-        })
+        self.step(Access::Write, by, |transaction, rules| transaction.set_limit(rules, request))
     }
 
     fn raise_fence<'a>(

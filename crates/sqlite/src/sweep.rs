@@ -13,6 +13,7 @@ use rusqlite::params;
 use crate::{
     place,
     row::{NAME, Slot, columns, to_column},
+    share,
     transaction::Transaction,
 };
 
@@ -50,7 +51,10 @@ pub(crate) fn after_grant(transaction: &Transaction<'_>) -> rusqlite::Result<()>
             {
                 let mut delete =
                     transaction.sql.prepare_cached("DELETE FROM lock WHERE name = ?1")?;
-                delete.execute([name])?;
+                delete.execute([&name])?;
+                if ours.record.crowd.is_some() {
+                    share::clear(transaction, &name)?;
+                }
             }
             other => {
                 let forget_at = match other {

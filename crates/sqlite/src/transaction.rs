@@ -4,12 +4,14 @@
 
 use std::cell::{Cell, RefCell};
 
-use fencelock_core::{Binding, LockName, Record, RecordState, StoreNow};
+use fencelock_core::{Binding, ForeignKind, LockName, Record, RecordState, StoreNow};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::{
     mail::Letter,
-    row::{Bound, KIND, Ours, Slot, columns, listener_column, state_column, to_column},
+    mode,
+    row::{Bound, Ours, Slot, columns, kind_column, listener_column, state_column, to_column},
+    share,
     surroundings::Surroundings,
     sweep,
     wake_folder::WakeFolder,
@@ -45,13 +47,14 @@ const INSERT: &str = concat!(
     "INSERT INTO lock (",
     columns!(),
     ", name, sweep_at_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, \
-     ?16, ?17, ?18, ?19, ?20)"
+     ?16, ?17, ?18, ?19, ?20, ?21)"
 );
 
 const UPDATE: &str = "UPDATE lock SET kind = ?1, held = ?2, token = ?3, fencing_token = ?4, \
      fence_by_token = ?5, end_us = ?6, wall_end_us = ?7, boot_id = ?8, time_namespace = ?9, \
      forget_at_us = ?10, metadata = ?11, processes = ?12, pid_namespace = ?13, first_fence = ?14, \
-     listener = ?15, revoked = ?16, unattended = ?17, waiting = ?18 WHERE name = ?19";
+     listener = ?15, revoked = ?16, unattended = ?17, waiting = ?18, crowd = ?19 \
+     WHERE name = ?20";
 
 impl Transaction<'_> {
     /// What is at a name.
@@ -60,7 +63,20 @@ impl Transaction<'_> {
         let slot = select
             .query_row([name.as_bytes()], |row| Ok(Slot::of(row, self.here, self.now)))
             .optional()?;
-        Ok(slot.unwrap_or(Slot::Absent))
+        self.complete(name, slot.unwrap_or(Slot::Absent))
+    }
+
+    /// A slot with the shares of its crowd.
+    pub(crate) fn complete(&self, name: &LockName, mut slot: Slot) -> rusqlite::Result<Slot> {
+        let Slot::Ours(ours) = &mut slot else { return Ok(slot) };
+        let Some(crowd) = &mut ours.record.crowd else { return Ok(slot) };
+        let Some(shares) = share::all(self, name)? else {
+            return Ok(Slot::Foreign(ForeignKind::Unreadable));
+        };
+        crowd.shares.clone_from(&shares);
+        ours.shares = shares;
+        ours.record.refresh(self.now);
+        Ok(slot)
     }
 
     /// Writes what a rule made of the record that was loaded.
@@ -100,7 +116,7 @@ impl Transaction<'_> {
         let left = record.end.saturating_since(self.now.lease);
         let mut statement = self.sql.prepare_cached(if is_new { INSERT } else { UPDATE })?;
         let values = params![
-            KIND,
+            kind_column(record.kind),
             state_column(record.state),
             record.token.as_ref().map(|token| token.as_bytes().as_slice()),
             record.fencing_token.map(|token| to_column(token.as_u64())),
@@ -118,12 +134,22 @@ impl Transaction<'_> {
             record.revoked,
             record.unattended,
             waiting,
+            record.crowd.as_ref().map(mode::crowd_column),
             name.as_bytes(),
             sweep::next_look(record.forget_at, self.now),
         ];
         // An update leaves the last one, and with it the index, alone.
         let values = if is_new { values } else { &values[..values.len() - 1] };
         statement.execute(values)?;
+        let known = match before {
+            Slot::Ours(ours) => ours.shares.as_slice(),
+            Slot::Absent | Slot::Foreign(_) => &[],
+        };
+        if is_new && record.crowd.is_some() {
+            // Of a lock whose row somebody else has deleted.
+            share::clear(self, name.as_bytes())?;
+        }
+        share::save(self, name, known, record.crowd.as_ref())?;
         self.made.set(self.made.get() + usize::from(is_new));
         Ok(())
     }

@@ -4,16 +4,17 @@
 //! each verb is said here as `LockTable` says it for its own foreign values.
 
 use fencelock_core::{
-    AcquireRequest, Acquired, Binding, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced,
-    Foreign, HealRequest, Healed, InspectRequest, Inspection, Lines, LockName, Names, NotHeld,
-    Novelty, RaiseFenceRequest, Raised, Record, ReleaseRequest, Released, RenewRequest, Renewed,
-    RevokeRequest, Revoked, Rules, ShortenRequest, Shortened,
+    AcquireRequest, Acquired, Binding, DowngradeRequest, Downgraded, ExchangeRequest, Exchanged,
+    ForceReleaseRequest, Forced, Foreign, HealRequest, Healed, InspectRequest, Inspection,
+    LimitSet, Lines, LockName, Names, NotHeld, Novelty, RaiseFenceRequest, Raised, Record,
+    ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, Rules,
+    SetLimitRequest, ShortenRequest, Shortened,
 };
 use rusqlite::Result;
 
 use crate::{
     line::FileLines,
-    row::Slot,
+    row::{Ours, Slot},
     sweep,
     transaction::{Rebind, Transaction},
 };
@@ -75,6 +76,29 @@ impl Transaction<'_> {
             rules.exchange_token(records, request, self.now)
         })?;
         Ok(answer.unwrap_or_else(|foreign| Exchanged::NotHeld(not_held(foreign))))
+    }
+
+    /// Makes a lease that is held alone a shared one.
+    pub(crate) fn downgrade(&self, rules: Rules, request: &DowngradeRequest) -> Result<Downgraded> {
+        let names = Names::one(request.name.clone());
+        let binding = match self.load(&request.name)? {
+            // Elsewhere's process ids mean nothing beside our boot id.
+            Slot::Ours(Ours { bound: Some(bound), written_here: true, .. }) => bound.binding(),
+            _ => Binding::Unbound,
+        };
+        let answer = self.apply(&names, Rebind::Keep, |records, lines| {
+            rules.downgrade(&mut records[0], lines, request, &binding, self.now)
+        })?;
+        Ok(answer.unwrap_or_else(|foreign| Downgraded::NotHeld(not_held(foreign))))
+    }
+
+    /// Changes the limit of a semaphore.
+    pub(crate) fn set_limit(&self, rules: Rules, request: &SetLimitRequest) -> Result<LimitSet> {
+        let names = Names::one(request.name.clone());
+        let answer = self.apply(&names, Rebind::Keep, |records, lines| {
+            rules.set_limit(&mut records[0], lines, request, self.now)
+        })?;
+        Ok(answer.unwrap_or_else(|foreign| LimitSet::Foreign(foreign.kind)))
     }
 
     /// Writes a larger fencing token to a lease.

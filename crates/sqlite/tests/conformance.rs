@@ -55,14 +55,14 @@ impl Harness for Files {
         store.store_now()
     }
 
-    /// A held semaphore: a record of a kind that this store does not keep.
+    /// A held turnstile: a record of a kind that this store does not keep.
     async fn plant_foreign(&self, store: &SqliteStore, name: &LockName) -> bool {
         let _ = store.connect(fencelock_core::Moment::NEVER).await.unwrap();
         let forever = i64::MAX;
         common::bare(store.path())
             .execute(
-                "INSERT OR REPLACE INTO lock VALUES (?1, 'semaphore', 1, zeroblob(16), NULL, 0, \
-                 ?2, ?2, zeroblob(16), 0, ?2, x'', NULL, NULL, ?2, NULL, NULL, 0, 0, 0)",
+                "INSERT OR REPLACE INTO lock VALUES (?1, 'turnstile', 1, zeroblob(16), NULL, 0, \
+                 ?2, ?2, zeroblob(16), 0, ?2, x'', NULL, NULL, ?2, NULL, NULL, 0, 0, 0, NULL)",
                 rusqlite::params![name.as_bytes(), forever],
             )
             .unwrap();

@@ -135,7 +135,7 @@ async fn a_newer_layout_is_refused_with_both_versions() {
     bare(&path).execute_batch("PRAGMA user_version = 7").unwrap();
     let (kind, message) = refusal(&path).await;
     assert_eq!(kind, StoreErrorKind::Config);
-    assert!(message.contains("layout version 7, this program knows version 2"), "{message}");
+    assert!(message.contains("layout version 7, this program knows version 3"), "{message}");
     let layout: i64 = bare(&path).query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
     assert_eq!(layout, 7, "it was left alone");
 }
@@ -151,6 +151,46 @@ fn layout_1(folder: &Path) -> (std::path::PathBuf, ManualClock) {
     let clock = ManualClock::new();
     clock.advance(Duration::from_secs(1_000_000));
     (path, clock)
+}
+
+/// What the program of layout 2 made of a file of layout 1.
+const TO_LAYOUT_2: &str = "
+    ALTER TABLE lock ADD COLUMN first_fence INTEGER;
+    ALTER TABLE lock ADD COLUMN listener    INTEGER;
+    ALTER TABLE lock ADD COLUMN revoked     INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE lock ADD COLUMN unattended  INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE lock ADD COLUMN waiting     INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE place (
+      number INTEGER PRIMARY KEY, name BLOB NOT NULL, token BLOB NOT NULL,
+      is_set INTEGER NOT NULL, barging INTEGER NOT NULL, listener INTEGER,
+      seen_us INTEGER NOT NULL, wall_seen_us INTEGER NOT NULL, boot_id BLOB NOT NULL,
+      time_namespace INTEGER NOT NULL, live_us INTEGER NOT NULL, claim_ms INTEGER NOT NULL,
+      retain_ms INTEGER NOT NULL, floor INTEGER, reserve INTEGER NOT NULL,
+      metadata BLOB NOT NULL, processes BLOB, pid_namespace INTEGER
+    ) STRICT;
+    CREATE INDEX place_line ON place (name);
+    CREATE INDEX place_token ON place (token);
+    INSERT INTO place VALUES (1, CAST('held' AS BLOB), zeroblob(16), 0, 0, NULL, 1003600000000, 1003600000000,
+      x'01010101010101010101010101010101', 0, 60000000, 5000, 0, NULL, 0, x'', NULL, NULL);
+    UPDATE lock SET waiting = 1 WHERE name = CAST('held' AS BLOB);
+    PRAGMA user_version = 2;";
+
+/// Goal: what somebody holds and waits for in a file of layout 2 is kept.
+#[tokio::test]
+async fn a_file_of_the_second_layout_keeps_its_locks_and_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, clock) = layout_1(folder.path());
+    bare(&path).execute_batch(TO_LAYOUT_2).unwrap();
+    let store = within(&path, &clock, here());
+    let look = InspectRequest::new(name("held"));
+    let seen = store.inspect(&look, Moment::NEVER).await.unwrap().answer;
+    assert!(matches!(&seen, Inspection::Held(holder) if holder.waiting == 1), "{seen:?}");
+    let token = |number| Token::from_bytes([number; 16]);
+    assert_eq!(common::give_back(&store, "held", token(1)).await, Released::Held);
+    assert_eq!(common::give_back(&store, "held", token(0)).await, Released::Held);
+    let fresh = folder.path().join("fresh.db");
+    let _ = take(&manual(&fresh, &clock), "x", 1_000).await;
+    assert_eq!(columns(&path), columns(&fresh));
 }
 
 fn columns(path: &Path) -> Vec<String> {
@@ -213,7 +253,7 @@ fn a_file_of_the_layout_before_may_be_opened_by_many_at_once() {
                 });
             }
         });
-        assert_eq!(columns(&path).len(), 20 + 18 + 3);
+        assert_eq!(columns(&path).len(), 21 + 19 + 15 + 4);
     }
 }
 
@@ -231,7 +271,7 @@ async fn a_file_of_the_layout_before_that_can_not_be_changed_stays_as_it_is() {
     assert_eq!((layout(), columns(&path)), (1, before));
     bare(&path).execute_batch("DROP TABLE place").unwrap();
     assert!(!is_free(&within(&path, &clock, here()), "held").await);
-    assert_eq!(layout(), 2);
+    assert_eq!(layout(), 3);
 }
 
 #[tokio::test]
@@ -499,8 +539,8 @@ async fn a_held_lock_of_another_kind_is_foreign_to_every_verb_until_it_ends() {
     let clock = ManualClock::new();
     let store = manual(&path, &clock);
     let (token, _) = take(&store, "s", 10_000).await;
-    bare(&path).execute("UPDATE lock SET kind = 'semaphore'", []).unwrap();
-    let kind = ForeignKind::Kind("semaphore".into());
+    bare(&path).execute("UPDATE lock SET kind = 'turnstile'", []).unwrap();
+    let kind = ForeignKind::Kind("turnstile".into());
     let by = Moment::NEVER;
     let names = || Names::new([name("a"), name("s")]).unwrap();
     let request = AcquireRequest::new(names(), token, ttl(1_000));

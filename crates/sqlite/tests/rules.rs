@@ -10,10 +10,10 @@ mod common;
 use std::{sync::Arc, time::Duration};
 
 use fencelock_core::{
-    AcquireRequest, ExchangeRequest, FencingToken, ForceReleaseRequest, HealRequest,
-    InspectRequest, ListRequest, ListenerId, LockName, LockTable, Metadata, Moment, Names,
-    PlaceRequest, RaiseFenceRequest, ReleaseRequest, RenewRequest, Retain, RevokeRequest,
-    ShortenRequest, StoreNow, StoreTime, Token,
+    AcquireRequest, DowngradeRequest, ExchangeRequest, FencingToken, ForceReleaseRequest,
+    HealRequest, InspectRequest, ListRequest, ListenerId, LockName, LockTable, Metadata, Mode,
+    Moment, Names, Owner, PlaceRequest, RaiseFenceRequest, ReleaseRequest, RenewRequest, Retain,
+    RevokeRequest, SetLimitRequest, ShortenRequest, StoreNow, StoreTime, Token,
 };
 use fencelock_sqlite::SqliteStore;
 use fencelock_store::{ManualClock, Store};
@@ -75,6 +75,17 @@ enum Step {
         retain: u64,
     },
     Revoke(u8),
+    /// An acquire of one name in a mode of it.
+    Join {
+        name: u8,
+        mode: usize,
+        token: u8,
+        ttl: u64,
+        retain: u64,
+        queue: Queue,
+    },
+    Downgrade(u8, u8),
+    Limit(u8, u32),
     /// Another process takes over: the next steps go through another store.
     Switch,
 }
@@ -88,6 +99,18 @@ struct Queue {
     barging: bool,
     unattended: bool,
     listener: Option<u8>,
+}
+
+impl Queue {
+    fn ask(&self, request: &mut AcquireRequest, hears: ListenerId) {
+        request.place = self.place.map(|(live, claim)| {
+            PlaceRequest::new(common::ttl(claim), Duration::from_millis(live))
+        });
+        (request.reserve, request.barging) = (self.reserve, self.barging);
+        request.unattended = self.unattended;
+        request.listener =
+            self.listener.map(|which| if which == HEARS { hears } else { GONE_LISTENER });
+    }
 }
 
 fn queue() -> impl Strategy<Value = Queue> {
@@ -219,6 +242,65 @@ fn line_step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Few names, mostly of one kind each, and many who hold them together.
+fn joint_step() -> impl Strategy<Value = Step> {
+    let token = || 0u8..6;
+    let name = || 0u8..NAMES;
+    let ttl = || prop_oneof![Just(50u64), Just(1_000), Just(60_000)];
+    prop_oneof![
+        3 => prop_oneof![Just(9_999u64), Just(10_000), Just(40_000), Just(500_000)]
+            .prop_map(Step::Advance),
+        10 => (name(), 0..MODES, token(), ttl(), retain(), queue()).prop_map(
+            |(name, mode, token, ttl, retain, queue)| {
+                Step::Join { name, mode, token, ttl, retain, queue }
+            }
+        ),
+        6 => (name(), token(), retain())
+            .prop_map(|(name, token, retain)| Step::Release { names: vec![name], token, retain }),
+        2 => (name(), token(), ttl(), retain()).prop_map(|(name, token, ttl, retain)| {
+            Step::Renew(vec![(vec![name], token, ttl, retain)], 0)
+        }),
+        1 => (name(), token(), ttl(), retain()).prop_map(|(name, token, ttl, retain)| {
+            Step::Shorten { names: vec![name], token, ttl, retain }
+        }),
+        1 => (name(), token(), token(), ttl(), retain()).prop_map(
+            |(name, from, to, ttl, retain)| {
+                let deadline = 1_000_000;
+                Step::Exchange { names: vec![name], from, to, ttl, retain, deadline }
+            }
+        ),
+        2 => (name(), token()).prop_map(|(name, token)| Step::Downgrade(name, token)),
+        1 => (name(), 1u32..4).prop_map(|(name, limit)| Step::Limit(name, limit)),
+        1 => (name(), retain()).prop_map(|(name, retain)| Step::Force { name, retain }),
+        1 => name().prop_map(Step::Revoke),
+        2 => name().prop_map(Step::Inspect),
+        1 => Just(Step::List { prefix: vec![], limit: 2 }),
+        1 => Just(Step::Switch),
+    ]
+}
+
+/// How many choices each name has.
+const MODES: usize = 8;
+
+fn mode(name: u8, choice: usize) -> Mode {
+    let owned = |by: &str| Mode::Owned(Owner::new(by).unwrap());
+    match (name, choice) {
+        // One of another kind now and then.
+        (_, 0) => Mode::Exclusive,
+        (0, 1..=3) => Mode::Shared,
+        (0, 4 | 5) => owned("a"),
+        (0, 6) => owned("b"),
+        (0, _) => Mode::Exclusive,
+        (1, 1..=4) => Mode::Permits { permits: 1, limit: 2 },
+        (1, 5 | 6) => Mode::Permits { permits: 2, limit: 2 },
+        (1, _) => Mode::Permits { permits: 1, limit: 3 },
+        (2, 1..=4) => Mode::CountDown { count: 2 },
+        (2, _) => Mode::Opening { count: 2 },
+        (_, 7) => Mode::Meeting { parties: 3 },
+        _ => Mode::Meeting { parties: 2 },
+    }
+}
+
 fn lock(number: u8) -> LockName {
     common::name(&format!("n{number}"))
 }
@@ -261,6 +343,18 @@ async fn both(store: &SqliteStore, table: &mut LockTable, hears: ListenerId, ste
     }
     match step {
         Step::Advance(_) | Step::Switch => unreachable!("no verb"),
+        Step::Join { name, mode: choice, token: by, ttl, retain, queue } => {
+            let mut request = AcquireRequest::new(lock(name), token(by), common::ttl(ttl));
+            request.retain = kept(retain);
+            request.metadata = Metadata::new(vec![by; usize::from(by) * 100]).unwrap();
+            request.mode = mode(name, choice);
+            let reserve = queue.reserve;
+            queue.ask(&mut request, hears);
+            request.reserve = if request.mode.is_exclusive() { reserve } else { 0 };
+            same!(acquire, request);
+        }
+        Step::Downgrade(name, by) => same!(downgrade, DowngradeRequest::new(lock(name), token(by))),
+        Step::Limit(name, limit) => same!(set_limit, SetLimitRequest::new(lock(name), limit)),
         Step::Acquire {
             names,
             token: by,
@@ -276,13 +370,7 @@ async fn both(store: &SqliteStore, table: &mut LockTable, hears: ListenerId, ste
             request.floor = floor.map(|by| fence(now.wall, by));
             request.proposed = proposed.map(|by| fence(now.wall, by));
             request.deadline = until(now.lease, deadline);
-            request.place = queue.place.map(|(live, claim)| {
-                PlaceRequest::new(common::ttl(claim), Duration::from_millis(live))
-            });
-            (request.reserve, request.barging) = (queue.reserve, queue.barging);
-            request.unattended = queue.unattended;
-            request.listener =
-                queue.listener.map(|which| if which == HEARS { hears } else { GONE_LISTENER });
+            queue.ask(&mut request, hears);
             same!(acquire, request);
         }
         Step::Renew(batch, reserve) => {
@@ -384,6 +472,13 @@ proptest! {
 
     #[test]
     fn lines_move_as_those_of_the_table_do(steps in prop::collection::vec(line_step(), 20..120)) {
+        run(steps);
+    }
+
+    #[test]
+    fn names_are_held_together_as_in_the_table(
+        steps in prop::collection::vec(joint_step(), 20..120)
+    ) {
         run(steps);
     }
 }

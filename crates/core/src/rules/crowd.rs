@@ -174,7 +174,7 @@ pub(super) fn share_of(place: &Place, fence: Option<FencingToken>, now: StoreNow
 pub(super) fn shared_fence(slot: &Option<Record>, mode: &Mode) -> Option<FencingToken> {
     let crowd = slot.as_ref().and_then(|record| record.crowd.as_ref())?;
     match mode {
-        Mode::Owned(_) => crowd.shares.first()?.fencing_token,
+        Mode::Owned(_) => crowd.shares.iter().filter_map(|share| share.fencing_token).max(),
         _ => None,
     }
 }
