@@ -545,7 +545,7 @@ fn refusal(
     // A token that is known here and does not hold all names has lost or released some of them:
     // this can only be a late copy of its request.
     let known = |r: &Record| {
-        // Of a share that is over nothing is kept: a late copy of it is stopped by its deadline.
+        // One whose lease ended is forgotten with its share, however soon anybody looks.
         let spent = r.crowd.as_ref().is_some_and(|crowd| crowd.spent.contains(&token));
         spent
             || r.live_share(token, now).is_some()

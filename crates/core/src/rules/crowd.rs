@@ -41,6 +41,8 @@ pub(super) fn fits(slot: &Option<Record>, mode: &Mode, now: StoreNow) -> bool {
     let live = slot.as_ref().filter(|record| record.is_live(now));
     let crowd = match live {
         Some(record) if record.state != RecordState::Shared => return false,
+        // Behind a place that lapsed, one may wait that wants another kind of lock.
+        Some(record) if record.kind != mode.kind() => return false,
         Some(record) => record.crowd.as_ref(),
         None => None,
     };
@@ -209,7 +211,9 @@ impl Rules {
                 return Acquired::Granted(Grant::new(fence, ttl, Novelty::Fresh));
             }
             Mode::Meeting { parties } => {
-                if let Some(others) = met(lines, request, *parties, now) {
+                // Looked at before the others leave the line, so that nobody is sent away for it.
+                let may = self.fence(alone(slot), request.floor, None, now).is_some();
+                if may && let Some(others) = met(lines, request, *parties, now) {
                     return self.meet(slot, lines, request, others, now);
                 }
             }

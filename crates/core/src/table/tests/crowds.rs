@@ -306,6 +306,47 @@ fn a_party_that_is_gone_is_not_waited_for_and_not_counted() {
 }
 
 #[test]
+fn a_party_that_is_too_far_ahead_sends_nobody_away() {
+    let mut table = table();
+    let meet = Mode::Meeting { parties: 2 };
+    let _ = queue(&mut table, meet.clone(), 1, ms(0));
+    let mut ahead = ask(meet.clone(), 2);
+    ahead.floor = crate::FencingToken::new(9_000_000_000_000_000).ok();
+    assert!(matches!(table.acquire(&ahead, ms(1)), Acquired::Busy(_)));
+    assert_eq!(table.waiting(&name("k")), 1);
+    assert!(matches!(table.acquire(&waits(meet, 3), ms(2)), Acquired::Granted(_)));
+}
+
+#[test]
+fn a_place_of_another_kind_behind_one_that_lapsed_never_joins() {
+    let mut table = table();
+    let _ = grant(&mut table, WRITE, 1, ms(0));
+    let mut short = waits(WRITE, 2);
+    short.place = Some(PlaceRequest::new(ttl(500), millis(100)));
+    assert!(matches!(table.acquire(&short, ms(0)), Acquired::Queued(_)));
+    let _ = queue(&mut table, READ, 3, ms(1));
+    // The writer's lease is over, and the first place has lapsed.
+    let mut later = ask(permits(1, 2), 4);
+    later.barging = true;
+    assert!(matches!(table.acquire(&later, ms(1_000)), Acquired::Granted(_)));
+    assert_eq!(holders(&table, ms(1_001)), [4]);
+}
+
+#[test]
+fn whose_share_ended_may_come_again_whoever_looked_meanwhile() {
+    for looked in [false, true] {
+        let mut table = table();
+        let _ = grant(&mut table, READ, 1, ms(0));
+        let _ = grant(&mut table, READ, 2, ms(500));
+        if looked {
+            let _ = renew(&mut table, 2, 2_000, ms(1_000));
+        }
+        let again = grant(&mut table, READ, 1, ms(1_000));
+        assert_eq!(again.novelty, Novelty::Fresh, "{looked}");
+    }
+}
+
+#[test]
 fn another_kind_of_lock_is_foreign_while_it_is_held_or_waited_for_and_free_after() {
     let mut table = table();
     let foreign = |answer: Acquired, kind: Kind| match answer {
