@@ -8,6 +8,7 @@ mod lines;
 mod model;
 mod operations;
 mod places;
+mod together;
 
 use std::format;
 

@@ -311,7 +311,7 @@ fn a_party_that_is_too_far_ahead_sends_nobody_away() {
     let meet = Mode::Meeting { parties: 2 };
     let _ = queue(&mut table, meet.clone(), 1, ms(0));
     let mut ahead = ask(meet.clone(), 2);
-    ahead.floor = crate::FencingToken::new(9_000_000_000_000_000).ok();
+    ahead.floor = FencingToken::new(9_000_000_000_000_000).ok();
     assert!(matches!(table.acquire(&ahead, ms(1)), Acquired::Busy(_)));
     assert_eq!(table.waiting(&name("k")), 1);
     assert!(matches!(table.acquire(&waits(meet, 3), ms(2)), Acquired::Granted(_)));
