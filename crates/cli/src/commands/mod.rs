@@ -1,6 +1,7 @@
 //! The commands, a file for each. Each reads all of its input before it sends anything.
 
 mod acquire;
+mod fellows;
 mod init;
 mod ls;
 mod pages;
