@@ -4,6 +4,7 @@ mod acquire;
 mod fellows;
 mod init;
 mod ls;
+mod other;
 mod pages;
 mod release;
 mod renew;

@@ -2,12 +2,13 @@
 
 use fencelock::{Client, ErrorKind, HolderView, Inspection, LockName, Names, Revoked};
 
+use super::other::{self, Other};
 use crate::args::Revoke;
 use crate::context::{self, Context};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::names;
-use crate::settings::{Dialect, Key, Origin};
+use crate::settings::{Key, Origin};
 use crate::span;
 use crate::view::{self, Record};
 
@@ -33,7 +34,11 @@ async fn revoke(context: &Context, client: &Client, names: &Names) -> Result<u8,
         None => client.revoke(name.clone()).await,
         Some(wait) => client.revoke_within(name.clone(), wait.value).await,
     };
-    match answer.map_err(|error| context.failure(&error))? {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => return Err(refused(context, client, name, &error).await),
+    };
+    match answer {
         Revoked::Requested(holder) => {
             print(context, client, name, Some(&holder))?;
             let who = view::who(&holder);
@@ -81,27 +86,30 @@ fn unattended(name: &LockName, holder: &HolderView, store: &str) -> Failure {
 
 /// A name in two dialects is two locks, and whoever holds the other one can't be asked either.
 async fn refuse_other_dialects(context: &Context, name: &LockName) -> Result<(), Failure> {
-    for dialect in context.store.dialects() {
-        if dialect == Dialect::Native {
-            continue;
-        }
-        let client = context.store.open_in(dialect)?;
-        let seen = client.inspect(name.clone()).await;
-        let store = client.store_display();
-        context::close(client).await;
-        // A user for one dialect has no right to the keys of the other, which nobody asked for.
-        if matches!(&seen, Err(error) if error.kind() == ErrorKind::Denied) {
-            continue;
-        }
-        if let Inspection::Held(_) = seen.map_err(|error| context.failure(&error))? {
-            return Err(Failure::usage(format!(
-                "lock `{name}` in {store} is held in the {} dialect, whose holders can't be asked \
-                 back",
-                dialect.name()
-            )));
-        }
+    match other::holds(context, name).await? {
+        None => Ok(()),
+        Some(Other { dialect, store }) => Err(Failure::usage(format!(
+            "lock `{name}` in {store} is held in the {dialect} dialect, whose holders can't be asked \
+             back"
+        ))),
     }
-    Ok(())
+}
+
+/// The failure for what the library says. A lock that can't be asked for because it is none is
+/// one that is busy.
+async fn refused(
+    context: &Context,
+    client: &Client,
+    name: &LockName,
+    error: &fencelock::Error,
+) -> Failure {
+    let failure = context.failure(error);
+    if error.kind() == ErrorKind::Unsupported
+        && let Ok(Inspection::Foreign(_)) = client.inspect(name.clone()).await
+    {
+        return failure.with_code(Exit::Busy);
+    }
+    failure
 }
 
 /// The lock as an object: with whoever still holds it.

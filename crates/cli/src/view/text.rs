@@ -72,7 +72,7 @@ pub(crate) fn who(holder: &HolderView) -> String {
     let label = holder.label.as_ref().map(|label| format!("({})", clean(label)));
     let known: Vec<String> = [process, host, label].into_iter().flatten().collect();
     if known.is_empty() {
-        "unknown (it says nothing of itself)".to_owned()
+        "an unknown holder (it says nothing of itself)".to_owned()
     } else {
         known.join(" ")
     }
