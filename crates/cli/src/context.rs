@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::notes;
 use crate::settings::{Layer, Settings};
 use crate::store::Store;
+use crate::waiting;
 
 /// The surroundings of one command.
 #[derive(Debug)]
@@ -46,6 +47,9 @@ impl Context {
     /// metadata): where they stand decides the exit code, as for all others.
     pub(crate) fn failure(&self, error: &fencelock::Error) -> Failure {
         let failure = Failure::of_library(error);
+        if error.kind() == ErrorKind::CrossSlot {
+            return failure.with_message(cross_slot(error));
+        }
         let typed = self.store.is_typed()
             || self.settings.meta.iter().any(|pair| pair.origin.exit() == Exit::Usage);
         if error.kind() == ErrorKind::Config && !typed {
@@ -58,6 +62,17 @@ impl Context {
     pub(crate) fn ttl(&self) -> Duration {
         self.settings.ttl.as_ref().map_or(TTL_DEFAULT, |ttl| ttl.value)
     }
+}
+
+/// The library's advice has calls in it, which nobody can type.
+fn cross_slot(error: &fencelock::Error) -> String {
+    let what = error.names().map_or_else(|| "the locks".to_owned(), waiting::shown);
+    let store = error.store().map_or_else(String::new, |store| format!(" in {store}"));
+    format!(
+        "{what}{store} are in different slots of the cluster, and can't be taken in one step: give \
+         their names the same text in braces, as in `{{order}}:a` and `{{order}}:b`, or take them \
+         one inside the other, always in the same order, as in `run A -- fencelock run B -- COMMAND`"
+    )
 }
 
 /// Runs a command's I/O to its end, on this thread.

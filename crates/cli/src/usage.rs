@@ -3,7 +3,7 @@
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
 use crate::failure::Failure;
-use crate::settings::nearest;
+use crate::settings::{is_slip, nearest};
 
 /// The failure for a command line that can't be read.
 ///
@@ -18,6 +18,7 @@ pub(crate) fn failure(error: &Error, command: &clap::Command, arguments: &[Strin
     let sentence = match error.kind() {
         ErrorKind::UnknownArgument => unknown_argument(error, scope),
         ErrorKind::InvalidSubcommand => unknown_command(error, command),
+        ErrorKind::MissingRequiredArgument => missing_argument(error, scope),
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             "what shall be done? give a command, for instance `run`".to_owned()
         }
@@ -50,8 +51,24 @@ fn unknown_argument(error: &Error, scope: &clap::Command) -> String {
 fn unknown_command(error: &Error, command: &clap::Command) -> String {
     let written = context(error, ContextKind::InvalidSubcommand).unwrap_or_default();
     match nearest(&written, command.get_subcommands().map(clap::Command::get_name)) {
-        Some(near) => format!("there is no command `{written}`, the nearest is `{near}`"),
-        None => format!("there is no command `{written}`"),
+        Some(near) if is_slip(&written, near) => {
+            format!("there is no command `{written}`, the nearest is `{near}`")
+        }
+        _ => format!("there is no command `{written}`"),
+    }
+}
+
+fn missing_argument(error: &Error, scope: &clap::Command) -> String {
+    let missing = context(error, ContextKind::InvalidArg).unwrap_or_default();
+    let lacks = |name: &str| missing.contains(&format!("<{name}>"));
+    match scope.get_name() {
+        "run" if lacks("NAME") => "no lock is named: write `run NAME -- COMMAND`".to_owned(),
+        "run" if lacks("COMMAND") => {
+            "there is no command to run: it comes after `--`, as in `run NAME -- COMMAND`"
+                .to_owned()
+        }
+        name if lacks("NAME") => format!("no lock is named: write `{name} NAME`"),
+        _ => first_sentence(error),
     }
 }
 

@@ -245,6 +245,29 @@ fn each_store_has_its_own_password_or_all_have_one() {
 }
 
 #[test]
+fn without_a_majority_each_server_is_named_once_and_no_secret() {
+    let open = RedisServer::start();
+    let closed = RedisServer::builder().password("s3cret-one").start();
+    let gone = RedisServer::start();
+    gone.kill();
+    let urls = [
+        open.url(),
+        format!("redis://:s3cret-two@{}/0", closed.addr()),
+        format!("redis://me:s3cret-three@{}/0", gone.addr()),
+    ];
+    let bench = Bench::new().set("FENCELOCK_STORE", &urls.join(" "));
+    for words in [&["acquire", "job"][..], &["run", "job", "--", "true"], &["show", "job"], &["ls"]]
+    {
+        let ended = bounded(&bench, words);
+        ended.assert_refused(69, &["2 needed"]);
+        assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
+        for server in [&closed, &gone] {
+            assert_eq!(ended.stderr.matches(&server.addr()).count(), 1, "{words:?}: {ended:?}");
+        }
+    }
+}
+
+#[test]
 fn a_quorum_of_new_servers_names_the_way_out() {
     let young: Vec<RedisServer> = (0..3).map(|_| RedisServer::start()).collect();
     let bench = bench(&young);

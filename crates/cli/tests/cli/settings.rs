@@ -12,6 +12,17 @@ fn conflict_code(bench: &Bench, variables: &[(&str, &str)], flags: &[&str]) -> i
 }
 
 #[test]
+fn stores_with_commas_between_them_are_refused_with_the_way_out() {
+    let bench = Bench::new();
+    for urls in ["redis://a,redis://:s3cret@b,redis://c", "redis://a, redis://b"] {
+        let ended = bench.run_with(&[("FENCELOCK_STORE", urls)], &["run", "x", "--", "true"]);
+        ended.assert_refused(78, &["FENCELOCK_STORE", "comma", "separated by spaces"]);
+        assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
+        bench.run(["ls", "--store", urls]).assert_refused(64, &["--store", "spaces"]);
+    }
+}
+
+#[test]
 fn the_nearest_place_wins() {
     let bench = Bench::new();
     let _token = bench.acquire(&["x"]);
