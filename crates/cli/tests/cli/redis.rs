@@ -24,6 +24,19 @@ fn a_name_in_two_dialects_is_two_locks_and_show_lists_both() {
 }
 
 #[test]
+fn the_keys_of_the_native_dialect_are_no_locks_of_the_plain_one() {
+    let server = RedisServer::start();
+    let bench = Bench::on(&server);
+    assert_eq!(bench.run(["init"]).code, 0);
+    bench.acquire(&["native"]);
+    bench.acquire(&["plain", "--dialect", "plain"]);
+    let listed = bench.run(["ls", "--dialect", "plain", "--json"]).objects();
+    assert_eq!((listed.len(), &listed[0]["name"]), (1, &"plain".into()), "{listed:?}");
+    let listed = bench.run(["ls", "fencelock:n", "--dialect", "plain", "--json"]).objects();
+    assert_eq!((listed.len(), &listed[0]["name"]), (1, &"fencelock:native".into()), "{listed:?}");
+}
+
+#[test]
 fn the_plain_dialect_has_no_fencing_token_and_no_metadata() {
     let server = RedisServer::start();
     let bench = Bench::on(&server);
