@@ -90,6 +90,9 @@ async fn force(context: &Context, client: &Client, names: &Names) -> Result<u8, 
         let Some(holder) = removed else {
             refuse_other_dialects(context, name).await?;
             context.console.notice(&format!("lock `{name}` was free already [{store}]"));
+            if context.settings.json {
+                view::print(&Record::new(name, dialect).to_line())?;
+            }
             continue;
         };
         if context.settings.json {
@@ -110,7 +113,9 @@ async fn refuse_other_dialects(context: &Context, name: &LockName) -> Result<(),
         None => Ok(()),
         Some(Other { dialect, store }) => Err(Failure::usage(format!(
             "lock `{name}` in {store} is held in the {dialect} dialect, and free in the native one: \
-             it was left alone; `fencelock release {name} --force --dialect {dialect}` takes it away"
+             it was left alone; `fencelock release{} --force --dialect {dialect} {}` takes it away",
+            context.store.typed(),
+            names::typed([name])
         ))),
     }
 }

@@ -51,9 +51,11 @@ async fn revoke(context: &Context, client: &Client, names: &Names) -> Result<u8,
                     Exit::Busy,
                     format!(
                         "lock `{name}` in {store} is still held by {who} {} after it was asked back; \
-                         the request stands: wait longer with --wait, or look with `fencelock show \
-                         {name}`",
-                        span::show(wait.value)
+                         the request stands: wait longer with --wait, or look with `fencelock \
+                         show{} {}`",
+                        span::show(wait.value),
+                        context.store.typed(),
+                        names::typed([name])
                     ),
                 )),
             }
@@ -69,18 +71,20 @@ async fn revoke(context: &Context, client: &Client, names: &Names) -> Result<u8,
             say(context, &format!("lock `{name}` is free: there is nobody to ask [{store}]"))?;
             Ok(0)
         }
-        Revoked::Unattended(holder) => Err(unattended(name, &holder, &store)),
+        Revoked::Unattended(holder) => Err(unattended(context, name, &holder, &store)),
         _ => Err(Failure::internal("the library gave an answer that this program does not know")),
     }
 }
 
-fn unattended(name: &LockName, holder: &HolderView, store: &str) -> Failure {
-    let left = holder.remaining.map_or("which never ends".to_owned(), |left| {
-        format!("which ends by itself in {}", span::show(left))
+fn unattended(context: &Context, name: &LockName, holder: &HolderView, store: &str) -> Failure {
+    let ends = holder.remaining.map_or("it never ends by itself".to_owned(), |left| {
+        format!("it ends by itself in {}", span::show(left))
     });
     Failure::usage(format!(
-        "lock `{name}` in {store} can't be asked back: nobody renews it, so nobody would hear it, \
-         {left}; `fencelock release {name}` gives it back, with its token or --force"
+        "lock `{name}` in {store} can't be asked back: nobody renews it, so nobody would hear it; {ends}, \
+         and `fencelock release{} {}` gives it back, with its token or --force",
+        context.store.typed(),
+        names::typed([name])
     ))
 }
 

@@ -23,6 +23,16 @@ fn stores_with_commas_between_them_are_refused_with_the_way_out() {
 }
 
 #[test]
+fn a_store_that_nobody_else_sees_is_pointed_out() {
+    let bench = Bench::new();
+    let ended = bench.run(["run", "x", "--store", "memory:", "--", "true"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    ended.assert_one_line(&["memory", "lock `x` keeps nobody else out"]);
+    let quiet = bench.run(["run", "x", "-q", "--store", "memory:", "--", "true"]);
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (0, ""));
+}
+
+#[test]
 fn the_nearest_place_wins() {
     let bench = Bench::new();
     let _token = bench.acquire(&["x"]);
