@@ -4,14 +4,15 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencelock::{Client, ErrorKind};
+use fencelock::{Client, ErrorKind, QuorumBuilder};
 
 use crate::args::Flags;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::notes;
-use crate::settings::{Layer, Settings};
+use crate::settings::{Layer, Settings, Sourced};
+use crate::span;
 use crate::store::Store;
 use crate::waiting;
 
@@ -56,6 +57,25 @@ impl Context {
             return failure.with_code(Exit::Config);
         }
         failure
+    }
+
+    /// Checks that a lease of this span can be had from the store.
+    ///
+    /// # Errors
+    /// It is longer than any on a quorum.
+    pub(crate) fn check_lease(&self, span: Option<&Sourced<Duration>>) -> Result<(), Failure> {
+        let most = QuorumBuilder::MAX_TTL;
+        match span {
+            Some(Sourced { value, origin }) if self.store.is_quorum() && *value > most => {
+                Err(origin.fail(&format!(
+                    "is at most {} on a quorum, not {}: a server that restarted has to be kept out \
+                     for as long as the longest lock",
+                    span::show(most),
+                    span::show(*value)
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The ttl that was set, or the default.

@@ -147,6 +147,11 @@ impl Store {
         matches!(self.origin, Some(Origin::Flag(_)))
     }
 
+    /// Whether it is several stores.
+    pub(crate) fn is_quorum(&self) -> bool {
+        self.nodes.len() > 1
+    }
+
     /// Whether no other process sees it.
     pub(crate) fn is_memory(&self) -> bool {
         self.nodes.iter().all(|node| starts_with(&node.url, MEMORY))

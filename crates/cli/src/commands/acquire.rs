@@ -16,6 +16,7 @@ use crate::waiting;
 
 pub(super) fn execute(arguments: &Acquire) -> Result<u8, Failure> {
     let context = Context::load(arguments)?;
+    context.check_lease(context.settings.ttl.as_ref())?;
     let names = names::parse_all(&arguments.names, arguments.name.spelling())?;
     // While there is one thread: later ones inherit what is blocked here.
     let interrupts = Interrupts::install()

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fencelock::{IfUsed, Initialised};
+use fencelock::{IfUsed, Initialised, QuorumBuilder};
 use serde::Serialize;
 
 use super::fellows::{self, Fellow};
@@ -174,4 +174,4 @@ fn report(
 }
 
 /// The longest ttl on a quorum, unless a program was built with another.
-const MAX_TTL_DEFAULT: Duration = Duration::from_secs(60);
+const MAX_TTL_DEFAULT: Duration = QuorumBuilder::MAX_TTL;

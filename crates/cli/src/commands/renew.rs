@@ -15,6 +15,7 @@ use crate::waiting;
 
 pub(super) fn execute(arguments: &Renew) -> Result<u8, Failure> {
     let context = Context::load(arguments)?;
+    context.check_lease(context.settings.ttl.as_ref())?;
     let names = names::parse_all(&arguments.names, arguments.name.spelling())?;
     let token = token::read(&arguments.token)?;
     let client = context.store.open()?;

@@ -34,6 +34,8 @@ use crate::waiting;
 /// The command did not run, or was stopped, or may have run without the lock.
 pub(crate) fn execute(arguments: &Run) -> Result<u8, Failure> {
     let context = Context::load(arguments)?;
+    context.check_lease(context.settings.ttl.as_ref())?;
+    context.check_lease(context.settings.min_hold.as_ref())?;
     let names = names::parse_all(&arguments.names, arguments.name.spelling())?;
     let timing = Timing::of(&context.settings)?;
     let program = arguments.command.first().cloned().unwrap_or_default();

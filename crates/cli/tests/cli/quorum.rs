@@ -244,6 +244,27 @@ fn each_store_has_its_own_password_or_all_have_one() {
     assert_eq!(bench.run_with(&variables, &["run", "job", "--", "true"]).code, 0);
 }
 
+/// A `--min-hold` of two minutes was accepted, and the lock was free after thirty seconds.
+#[test]
+fn what_is_longer_than_any_lock_on_a_quorum_is_refused_before_anything_is_sent() {
+    let bench = Bench::new().set("FENCELOCK_STORE", "redis://a redis://b redis://c");
+    let token = "00000000000000000000000000000000";
+    for words in [
+        &["run", "job", "--ttl", "61s", "--", "true"][..],
+        &["run", "job", "--min-hold", "2m", "--", "true"],
+        &["acquire", "job", "--ttl", "5m"],
+        &["renew", "job", "--token", token, "--ttl", "2m"],
+    ] {
+        bench.run(words).assert_refused(64, &["at most 1m on a quorum"]);
+    }
+    let variable = [("FENCELOCK_TTL", "5m")];
+    let ended = bench.run_with(&variable, &["run", "job", "--", "true"]);
+    ended.assert_refused(78, &["FENCELOCK_TTL", "not 5m"]);
+    let servers = servers(3);
+    let ended = self::bench(&servers).run(["run", "job", "--ttl", "60s", "--", "true"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+}
+
 #[test]
 fn without_a_majority_each_server_is_named_once_and_no_secret() {
     let open = RedisServer::start();

@@ -165,6 +165,12 @@ fn options_of_later_versions_are_unknown_and_the_nearest_is_named() {
     }
     let guessed = Bench::new().run(["frobnicate"]);
     assert!(!guessed.stderr.contains("nearest"), "a guess in the dark: {guessed:?}");
+    refuse(&["run", "x", "-e", "--", "true"], 64, &["`-e`", "the nearest is `-E`"]);
+    for words in
+        [&["-q", "run", "x", "--", "true"][..], &["--store", "x", "run", "x", "--", "true"]]
+    {
+        refuse(words, 64, &[words[0], "options stand behind"]);
+    }
     refuse(&["rnu", "x", "--", "true"], 64, &["`run`"]);
 }
 
