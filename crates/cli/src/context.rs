@@ -42,11 +42,11 @@ impl Context {
         Ok(Self { settings, console, store })
     }
 
-    /// The failure for what the library says.
+    /// The failure for what the library says of a lock that was to be taken.
     ///
     /// Some settings are found to be wrong only there (a file system that can't keep locks, too much
     /// metadata): where they stand decides the exit code, as for all others.
-    pub(crate) fn failure(&self, error: &fencelock::Error) -> Failure {
+    pub(crate) fn failure_to_take(&self, error: &fencelock::Error) -> Failure {
         let failure = Failure::of_library(error);
         if error.kind() == ErrorKind::CrossSlot {
             return failure.with_message(cross_slot(error));
@@ -57,6 +57,19 @@ impl Context {
             return failure.with_code(Exit::Config);
         }
         failure
+    }
+
+    /// The failure for what the library says of anything else.
+    pub(crate) fn failure(&self, error: &fencelock::Error) -> Failure {
+        let failure = self.failure_to_take(error);
+        match failure.message() {
+            // Of a renewal or a release it would be a frightening thing to say.
+            Some(message) if error.is_unknown() && message.contains(GIVEN_BACK) => {
+                let message = message.replace(GIVEN_BACK, "; whether it was done is unknown");
+                failure.with_message(message)
+            }
+            _ => failure,
+        }
     }
 
     /// Checks that a lease of this span can be had from the store.
@@ -121,6 +134,8 @@ pub(crate) async fn close_within(client: Client, limit: Duration) {
     let _ = tokio::time::timeout(limit, client.close()).await;
 }
 
+/// What the library says of every request whose fate is unknown.
+const GIVEN_BACK: &str = "; what may have been granted is being given back";
 /// The lease when nobody says otherwise: long enough for a store to be restarted under it.
 pub(crate) const TTL_DEFAULT: Duration = Duration::from_secs(30);
 /// From the contract: a release is tried for at most two seconds.

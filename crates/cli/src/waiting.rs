@@ -94,7 +94,7 @@ fn refused(context: &Context, names: &Names, store: &str, error: &fencelock::Err
             };
             // The library's error does not say which of several names it was: each may be free.
             let one_of = if names.len() == 1 { "" } else { "one of " };
-            context.failure(error).with_message(format!(
+            context.failure_to_take(error).with_message(format!(
                 "{one_of}{} is busy{waited}: held by {}{} in {store}; wait longer with --wait, or \
                  look with `fencelock show{} {}`",
                 shown(names),
@@ -104,7 +104,7 @@ fn refused(context: &Context, names: &Names, store: &str, error: &fencelock::Err
                 names::typed(names),
             ))
         }
-        _ => context.failure(error),
+        _ => context.failure_to_take(error),
     };
     failure.with_conflict_code(context.settings.conflict_exit_code)
 }

@@ -108,11 +108,15 @@ fn three_of_five_dead_exit_69_in_bounded_time_with_what_each_said() {
         &["run", "job", "--", "true"],
         &["renew", "held", "--token", &token],
         &["release", "held", "--token", &token],
+        &["release", "held", "--force", "--yes"],
         &["show", "held"],
         &["ls"],
     ] {
         let ended = bounded(&bench, words);
         ended.assert_refused(69, &[]);
+        if ["renew", "release"].contains(&words[0]) {
+            assert!(!ended.stderr.contains("granted"), "nothing was: {ended:?}");
+        }
         for server in &servers[..3] {
             assert!(ended.stderr.contains(&server.addr()), "{words:?}: {ended:?}");
         }
