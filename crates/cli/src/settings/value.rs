@@ -73,6 +73,13 @@ fn store(text: &str) -> Result<String, String> {
             None => format!("`{shown}` is not the URL of a store, {STORES}"),
         });
     }
+    if scheme == "sqlite" && has_tilde(text) {
+        return Err(format!(
+            "`{}` has a `~`, which no shell replaces behind `sqlite:`: write the whole path, or \
+             `$HOME` where a shell reads it",
+            text.escape_debug()
+        ));
+    }
     if ["redis", "rediss"].contains(&scheme.as_str()) && has_several_hosts(text) {
         return Err(format!(
             "`{}` names several hosts: those of a cluster are `redis+cluster://HOST1,HOST2`, \
@@ -90,6 +97,13 @@ fn meant(scheme: &str) -> Option<&'static str> {
         return Some(ours);
     }
     nearest(scheme, SCHEMES.iter().copied()).filter(|near| is_slip(scheme, near))
+}
+
+/// Whether the path is meant to be in somebody's home. Taken as it is, it would be another file in
+/// each folder, and a lock for nobody.
+fn has_tilde(url: &str) -> bool {
+    let path = url.split_once(':').map_or("", |(_, path)| path);
+    path.trim_start_matches("//").starts_with('~')
 }
 
 /// Whether the host of a URL has a comma in it.
@@ -256,6 +270,14 @@ mod tests {
         for text in ["redis://a", "REDIS://a", "rediss://a?ca=/b", "sqlite:/a b/c.db", "memory:"] {
             assert_eq!(stores(text), Ok(vec![text.to_owned()]));
         }
+    }
+
+    #[test]
+    fn a_tilde_is_no_folder() {
+        for text in ["sqlite:~/x.db", "sqlite://~/x.db", "sqlite:~me/x.db", "SQLITE:~"] {
+            assert!(stores(text).is_err_and(|sentence| sentence.contains('~')), "{text}");
+        }
+        assert!(stores("sqlite:/a/~/x.db").is_ok() && stores("sqlite:x~.db").is_ok());
     }
 
     #[test]
