@@ -66,6 +66,7 @@ impl Look {
 }
 
 async fn look(builder: ClientBuilder, max_ttl: Duration) -> Look {
+    let builder = builder.request_timeout(LOOK_WITHIN);
     let marker = builder.clone().initialise(max_ttl, IfUsed::Look).await;
     let is_blank = matches!(marker, Ok(Initialised::Blank));
     if marker.is_err() {
@@ -79,3 +80,7 @@ async fn look(builder: ClientBuilder, max_ttl: Duration) -> Look {
     let locks = listed.ok().map(|locks| locks.iter().filter(|(_, seen)| held(seen)).count());
     Look { is_blank, locks }
 }
+
+/// Longer than a server that answers at all takes: a look that is given up too early lets an empty
+/// server pass.
+const LOOK_WITHIN: Duration = Duration::from_secs(5);

@@ -253,14 +253,14 @@ fn the_table_of_the_help_is_what_is_observed() {
 fn an_advice_can_be_typed_as_it_stands_there() {
     let bench = Bench::new();
     for (name, words) in [("my job", "'my job'"), ("it's", "'it'\\''s'"), ("日本", "日本")] {
-        bench.acquire(&[name]);
+        bench.acquire(&[name, "--ttl", "1h"]);
         let ended = bench.run(["run", name, "-n", "--", "true"]);
         ended.assert_refused(75, &[&format!("`fencelock show {words}`")]);
     }
-    bench.acquire(&["00ff", "--name-hex"]);
+    bench.acquire(&["00ff", "--name-hex", "--ttl", "1h"]);
     let ended = bench.run(["run", "00ff", "--name-hex", "-n", "--", "true"]);
     ended.assert_refused(75, &["`fencelock show --name-hex 00ff`"]);
-    bench.acquire(&["job", "--store", "sqlite:its own.db"]);
+    bench.acquire(&["job", "--ttl", "1h", "--store", "sqlite:its own.db"]);
     let ended = bench.run(["run", "job", "-n", "--store", "sqlite:its own.db", "--", "true"]);
     let path = bench.path("its own.db");
     let there = format!("`fencelock show --store 'sqlite:{}' job`", path.display());
