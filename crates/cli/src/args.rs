@@ -237,7 +237,8 @@ pub(crate) struct Show {
 /// List the locks that are held
 ///
 /// One line for each lock whose name begins with PREFIX. A Redis store is asked for locks of one
-/// dialect, the native one unless --dialect says otherwise.
+/// dialect, the native one unless --dialect says otherwise. In the plain one each string on the server
+/// may be a lock, and is listed.
 #[derive(Debug, Args)]
 #[command(after_long_help = help::with_codes("Examples:
   fencelock ls

@@ -64,13 +64,30 @@ pub(crate) const TABLE: &[(&str, &str)] = &[
     ("0..255", "the command's own code, when run started it and did not stop it"),
     ("128+n", "signal n ended the command, or the wait of run or acquire"),
     ("1", "show: nobody holds the lock"),
-    ("64", "a flag, value or name is wrong, or the store can't do that"),
-    ("69", "the store can't be reached or has no room, or what it did is unknown"),
+    (
+        "64",
+        "a flag, value or name is wrong, the store can't do that, or the names\n\
+            are in different slots of a cluster",
+    ),
+    (
+        "69",
+        "the store can't be reached, has no room or answers too late; too few\n\
+            servers of a quorum answer; or what the store did is unknown",
+    ),
     ("70", "internal fault, or the output could not be written"),
-    ("75", "the lock is busy: not to be had within --wait (-E changes this code)"),
+    (
+        "75",
+        "the lock is busy: held by somebody else for longer than --wait, too\n\
+            many wait already, or a foreign value is at its key (-E changes this\n\
+            code); init: the server was in use before",
+    ),
     ("77", "the store denies access (password, user, rights)"),
     ("78", "an environment variable or a configuration file is wrong"),
-    ("79", "the lock was lost: the command was stopped, or the token holds nothing"),
+    (
+        "79",
+        "the lock was lost or held for --max-hold, and the command was stopped\n\
+            or may not have been alone; or the token holds nothing",
+    ),
     ("126", "the command is there but can't be executed"),
     ("127", "there is no such command"),
 ];
@@ -79,7 +96,11 @@ pub(crate) const TABLE: &[(&str, &str)] = &[
 pub(crate) fn table() -> String {
     let mut text = String::from("Exit codes:\n");
     for (code, meaning) in TABLE {
-        text.push_str(&format!("  {code:<7} {meaning}\n"));
+        let mut code = *code;
+        for line in meaning.lines() {
+            text.push_str(&format!("  {code:<7} {line}\n"));
+            code = "";
+        }
     }
     text
 }

@@ -41,7 +41,7 @@ impl Failure {
             let Some(source) = cause else { break };
             let text = source.to_string();
             // A cause that the sentence quotes already says nothing new.
-            if !message.contains(&text) {
+            if !message.to_lowercase().contains(&words_of(&text)) {
                 message.push_str(": ");
                 message.push_str(&text);
             }
@@ -79,6 +79,17 @@ impl Failure {
     pub(crate) fn message(&self) -> Option<&str> {
         self.message.as_deref()
     }
+}
+
+/// What a cause says without its number, in front (`Error code 26: ...`) or behind
+/// (`... (os error 13)`).
+fn words_of(cause: &str) -> String {
+    let words = match cause.split_once(": ") {
+        Some((number, words)) if number.starts_with("Error code ") => words,
+        _ => cause,
+    };
+    let words = words.split_once(" (os error ").map_or(words, |(words, _)| words);
+    words.to_lowercase()
 }
 
 impl fmt::Display for Failure {

@@ -54,6 +54,35 @@ pub(crate) fn prefix(argument: Option<&OsStr>, spelling: Spelling) -> Result<Vec
     Ok(bytes)
 }
 
+/// The names as a shell takes them for this program, in a command that a message advises.
+pub(crate) fn typed<'n>(names: impl IntoIterator<Item = &'n LockName> + Clone) -> String {
+    // What is shown of the others is not what they are.
+    let is_text = |name: &LockName| name.as_str().is_some_and(|text| text == name.to_string());
+    let is_hex = !names.clone().into_iter().all(is_text);
+    let words: Vec<String> = names
+        .into_iter()
+        .map(|name| if is_hex { to_hex(name.as_bytes()) } else { quoted(&name.to_string()) })
+        .collect();
+    let words_begin = if is_hex {
+        "--name-hex "
+    } else if words.iter().any(|word| word.starts_with('-')) {
+        "-- "
+    } else {
+        ""
+    };
+    format!("{words_begin}{}", words.join(" "))
+}
+
+/// A word for a shell, in quotes if it has to be.
+pub(crate) fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:@%+,".contains(c);
+    if text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
 /// The bytes in hexadecimal digits.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -100,6 +129,23 @@ mod tests {
         assert_eq!(to_hex(name.as_bytes()), "00ff0a");
         for text in ["0", "0g", "", " 00", "0x00", "é9"] {
             assert!(parse(OsStr::new(text), Spelling::Hex).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn names_in_an_advice_can_be_typed_as_they_stand_there() {
+        for (names, words) in [
+            (&["job"][..], "job"),
+            (&["a/b:1", "日本"], "a/b:1 日本"),
+            (&["my job", "it's"], "'it'\\''s' 'my job'"),
+            (&["{order}:a"], "'{order}:a'"),
+            (&["$HOME"], "'$HOME'"),
+            (&["-x"], "-- -x"),
+            (&["x\u{202e}y"], "--name-hex 78e280ae79"),
+        ] {
+            let names: Result<Vec<_>, _> = names.iter().copied().map(LockName::new).collect();
+            let names = Names::new(names.expect("names")).expect("a set");
+            assert_eq!(typed(&names), words);
         }
     }
 

@@ -14,6 +14,7 @@ use fencelock::{Client, ClientBuilder, ErrorKind};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::names;
 use crate::redact::without_password;
 use crate::settings::{Dialect, Origin, Settings, Sourced};
 
@@ -132,9 +133,28 @@ impl Store {
         self.nodes.iter().map(Node::url_for_the_command).collect::<Vec<_>>().join(" ")
     }
 
+    /// The flags that name it in another command, where it was a flag that named it.
+    pub(crate) fn typed(&self) -> String {
+        if !self.is_typed() {
+            return String::new();
+        }
+        let flag = |node: &Node| format!(" --store {}", names::quoted(&node.url_for_the_command()));
+        self.nodes.iter().map(flag).collect()
+    }
+
     /// Whether it was named on the command line.
     pub(crate) fn is_typed(&self) -> bool {
         matches!(self.origin, Some(Origin::Flag(_)))
+    }
+
+    /// Whether it is several stores.
+    pub(crate) fn is_quorum(&self) -> bool {
+        self.nodes.len() > 1
+    }
+
+    /// Whether no other process sees it.
+    pub(crate) fn is_memory(&self) -> bool {
+        self.nodes.iter().all(|node| starts_with(&node.url, MEMORY))
     }
 
     /// Whether other machines see it, too: of a quorum, all of it.
@@ -202,8 +222,7 @@ impl Node {
 
     /// Whether other machines see it, too.
     pub(crate) fn is_remote(&self) -> bool {
-        let url = self.url.to_ascii_lowercase();
-        ![SQLITE, "memory:"].iter().any(|scheme| url.starts_with(scheme))
+        ![SQLITE, MEMORY].iter().any(|scheme| starts_with(&self.url, scheme))
     }
 
     /// With its password.
@@ -238,6 +257,10 @@ impl std::fmt::Debug for Store {
     }
 }
 
+fn starts_with(url: &str, scheme: &str) -> bool {
+    url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+}
+
 fn default_url(distributed: bool) -> Result<String, Failure> {
     match default_path() {
         Some(path) => match path.to_str() {
@@ -255,7 +278,7 @@ fn default_url(distributed: bool) -> Result<String, Failure> {
         None if distributed => Ok(SQLITE.to_owned()),
         None => Err(Failure::new(
             Exit::Config,
-            "there is no place for the default store: HOME is not set; set it, or XDG_STATE_HOME, or \
+            "there is no place for the default store: HOME is not set, or no absolute path; set it, or XDG_STATE_HOME, or \
              name a store with --store or FENCELOCK_STORE",
         )),
     }
@@ -272,3 +295,4 @@ fn default_path() -> Option<PathBuf> {
 }
 
 const SQLITE: &str = "sqlite:";
+const MEMORY: &str = "memory:";

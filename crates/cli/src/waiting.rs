@@ -15,6 +15,7 @@ use crate::console::Console;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
+use crate::names;
 use crate::span;
 use crate::view;
 
@@ -29,6 +30,12 @@ pub(crate) async fn acquire(
     store: &str,
     interrupts: &Interrupts,
 ) -> Result<Guard, Failure> {
+    if context.store.is_memory() {
+        context.console.notice(&format!(
+            "{store} is seen by this process alone: {} keeps nobody else out",
+            shown(names)
+        ));
+    }
     let waiting = Arc::new(Waiting {
         console: Arc::clone(&context.console),
         what: shown(names),
@@ -87,17 +94,17 @@ fn refused(context: &Context, names: &Names, store: &str, error: &fencelock::Err
             };
             // The library's error does not say which of several names it was: each may be free.
             let one_of = if names.len() == 1 { "" } else { "one of " };
-            let all: Vec<String> = names.iter().map(ToString::to_string).collect();
-            context.failure(error).with_message(format!(
+            context.failure_to_take(error).with_message(format!(
                 "{one_of}{} is busy{waited}: held by {}{} in {store}; wait longer with --wait, or \
-                 look with `fencelock show {}`",
+                 look with `fencelock show{} {}`",
                 shown(names),
                 view::who(holder),
                 since(holder.since),
-                all.join(" "),
+                context.store.typed(),
+                names::typed(names),
             ))
         }
-        _ => context.failure(error),
+        _ => context.failure_to_take(error),
     };
     failure.with_conflict_code(context.settings.conflict_exit_code)
 }

@@ -16,6 +16,10 @@ impl ClientBuilder {
     /// new ones until it has been running for longer than the longest of them. One that was never
     /// used before forgot nothing. `if_used` is for a server that has the marker of an earlier life.
     ///
+    /// A server that lost all its data has no marker and looks new. Whoever initialises several
+    /// servers can look first ([`IfUsed::Look`]), and at what the others hold: a blank one among
+    /// servers that hold locks is hardly new.
+    ///
     /// # Errors
     /// `Config` for a ttl, a url or a setting that can't work; `Unsupported` for a store that is no
     /// Redis server and in the plain dialect; those of every call to a store.

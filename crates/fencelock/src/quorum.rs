@@ -85,6 +85,9 @@ pub struct QuorumBuilder {
 }
 
 impl QuorumBuilder {
+    /// The longest ttl of any lock, unless [`max_ttl`](Self::max_ttl) says otherwise: 60 s.
+    pub const MAX_TTL: Duration = QuorumStoreBuilder::MAX_TTL;
+
     fn new(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut each = ClientBuilder::new("");
         each.settings.retry = RetryStrategy::exponential(FIRST_PAUSE, LONGEST_PAUSE);
@@ -94,7 +97,7 @@ impl QuorumBuilder {
             each,
             quorum: None,
             node_timeout: QuorumStoreBuilder::NODE_TIMEOUT,
-            max_ttl: QuorumStoreBuilder::MAX_TTL,
+            max_ttl: Self::MAX_TTL,
             quarantine: None,
             guard: None,
         }

@@ -122,7 +122,9 @@ pub(crate) async fn list(
     let page = match node.ask(node.store.list(&asked, node_by)).await {
         Ok(reply) => reply.answer,
         // What a majority holds is on more nodes than may be missing.
-        Err(error) if at.missing >= quorum.spare() => return Err(error),
+        Err(error) if at.missing >= quorum.spare() => {
+            return Err(too_few(quorum, request, error, by).await);
+        }
         Err(_) => {
             at.missing += 1;
             Page::default()
@@ -143,6 +145,25 @@ pub(crate) async fn list(
         None => Some(Place { node: at.node + 1, ..at }),
     };
     Ok(Reply::new(Page::new(locks.into_iter().collect(), next.map(|next| next.write()))))
+}
+
+/// Why a listing failed: what each node says, where too few of them say anything.
+async fn too_few(
+    quorum: &Arc<Quorum>,
+    request: &ListRequest,
+    last: StoreError,
+    by: Moment,
+) -> StoreError {
+    let mut asked = request.clone();
+    asked.cursor = None;
+    let late = Arc::new(Ignored);
+    let mut round = quorum.ask(asked, by, late, |store, request, by| store.list(request, by));
+    round.until(|_| false).await;
+    let heard = round.heard();
+    if answered(heard) >= quorum.needed {
+        return last;
+    }
+    no_quorum(quorum, heard, fencelock_store::Outcome::NotDone, |_: &Page| "listed")
 }
 
 /// Where a listing is: which node, where there, and how many nodes could not be asked.

@@ -134,6 +134,19 @@ async fn a_restart_without_persistence_gives_nothing_until_the_old_leases_are_ov
 }
 
 #[tokio::test]
+async fn a_look_writes_no_marker_and_says_what_there_is() {
+    let server = RedisServer::builder().persistence(Persistence::Aof).start();
+    let store = guarded(&server.url());
+    assert_eq!(initialise(&store, IfUsed::Look).await, Initialised::Blank);
+    assert_eq!(initialise(&store, IfUsed::Look).await, Initialised::Blank, "nothing was written");
+    assert_eq!(initialise(&store, IfUsed::Refuse).await, Initialised::Written { max_ttl: MAX_TTL });
+    assert_eq!(initialise(&store, IfUsed::Look).await, Initialised::Already { max_ttl: MAX_TTL });
+    server.restart();
+    let restarted = initialise(&guarded(&server.url()), IfUsed::Look).await;
+    assert!(matches!(restarted, Initialised::Restarted { .. }), "{restarted:?}");
+}
+
+#[tokio::test]
 async fn a_marker_counts_for_the_life_that_it_names_and_is_seen_at_once() {
     let server = RedisServer::builder().persistence(Persistence::Aof).clock().start();
     let store = guarded(&server.url());

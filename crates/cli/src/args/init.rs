@@ -10,7 +10,8 @@ use crate::help;
 /// A server of a quorum that restarted may have forgotten locks that are still held, so it counts
 /// again only when it has been running for longer than any lock lasts. One that was never used
 /// before need not wait: this says so, once, for each --store by itself. It is refused (75) where the
-/// server was in use before it restarted.
+/// server was in use before it restarted, and where it is empty while another --store holds locks:
+/// then it may have lost its data.
 #[derive(Debug, Args)]
 #[command(after_long_help = help::with_codes("Examples:
   fencelock init --store redis://a --store redis://b --store redis://c
@@ -20,7 +21,8 @@ pub(crate) struct Init {
     /// The longest ttl of any lock on these servers [default: 60s]
     #[arg(long, value_name = "SPAN", allow_hyphen_values = true)]
     pub(crate) max_ttl: Option<String>,
-    /// Also where the server was in use before it restarted: when nobody holds a lock from before
+    /// Also where the server was in use before it restarted, or is empty among servers that hold
+    /// locks: when nobody holds a lock that it may have forgotten
     #[arg(long)]
     pub(crate) yes: bool,
     #[command(flatten)]

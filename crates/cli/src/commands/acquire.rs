@@ -4,7 +4,7 @@
 
 use std::time::SystemTime;
 
-use fencelock::{Binding, Client, Guard, Names};
+use fencelock::{Binding, Client, Guard, Names, Released};
 
 use crate::args::Acquire;
 use crate::context::{self, Context};
@@ -16,6 +16,7 @@ use crate::waiting;
 
 pub(super) fn execute(arguments: &Acquire) -> Result<u8, Failure> {
     let context = Context::load(arguments)?;
+    context.check_lease(context.settings.ttl.as_ref())?;
     let names = names::parse_all(&arguments.names, arguments.name.spelling())?;
     // While there is one thread: later ones inherit what is blocked here.
     let interrupts = Interrupts::install()
@@ -50,6 +51,9 @@ async fn acquire(
     if let Err(error) = view::try_print(&output.text(names, &token.reveal())) {
         let taken_back = client.lease(names.clone(), token).release().await;
         let rest = match taken_back {
+            Ok(Released::Unknown) => {
+                "whether it was given back is unknown, it is free after its ttl".to_owned()
+            }
             Ok(_) => "it was given back".to_owned(),
             Err(error) => format!("it is held until its ttl is over, since {error}"),
         };

@@ -1,11 +1,14 @@
 //! `init`: says of Redis servers that they are new, so that their restart guard lets them count at
-//! once. Each server is asked by itself, all at the same time; of a quorum some may be away.
+//! once. Each server is asked by itself, all at the same time; of a quorum some may be away. One that
+//! is empty while others of the same call hold locks has to be asked for twice: see `fellows`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fencelock::{IfUsed, Initialised};
+use fencelock::{IfUsed, Initialised, QuorumBuilder};
 use serde::Serialize;
 
+use super::fellows::{self, Fellow};
 use crate::args::Init;
 use crate::context::{self, Context};
 use crate::exit::Exit;
@@ -29,6 +32,18 @@ struct Line {
     error: Option<String>,
 }
 
+impl Line {
+    /// Prints it, where JSON is wanted.
+    fn print(&self, context: &Context) -> Result<(), Failure> {
+        if !context.settings.json {
+            return Ok(());
+        }
+        // Text and numbers: nothing that JSON does not have.
+        let json = serde_json::to_string(self).unwrap_or_default();
+        view::print(&format!("{}\n", escape_invisible(&json)))
+    }
+}
+
 pub(super) fn execute(arguments: &Init) -> Result<u8, Failure> {
     let context = Context::load(arguments)?;
     let max_ttl = match &arguments.max_ttl {
@@ -45,28 +60,58 @@ pub(super) fn execute(arguments: &Init) -> Result<u8, Failure> {
     }
     let if_used = if arguments.yes { IfUsed::Accept } else { IfUsed::Refuse };
     context::block_on(async {
+        let suspects = match if_used {
+            IfUsed::Refuse => fellows::suspects(&context, max_ttl).await,
+            _ => BTreeMap::new(),
+        };
         let dialect = context.store.dialect().unwrap_or(Dialect::Native);
-        let asked: Vec<_> = context
-            .store
-            .nodes()
-            .iter()
-            .map(|node| {
-                let builder = context.store.builder(node, dialect);
-                (node.shown(), tokio::spawn(builder.initialise(max_ttl, if_used)))
+        let nodes = context.store.nodes().iter().enumerate();
+        let asked: Vec<_> = nodes
+            .map(|(position, node)| {
+                let asked = match suspects.get(&position) {
+                    Some(fellow) => Err(fellow.clone()),
+                    None => {
+                        let builder = context.store.builder(node, dialect);
+                        Ok(tokio::spawn(builder.initialise(max_ttl, if_used)))
+                    }
+                };
+                (node.shown(), asked)
             })
             .collect();
         let mut worst = None;
         for (store, asked) in asked {
-            let answer = asked
-                .await
-                .map_err(|error| Failure::internal(format!("{store} was not asked: {error}")))?;
-            if let Some(code) = report(&context, store, &answer)? {
+            let code = match asked {
+                Err(fellow) => Some(refuse(&context, store, &fellow)?),
+                Ok(asked) => {
+                    let answer = asked.await.map_err(|error| {
+                        Failure::internal(format!("{store} was not asked: {error}"))
+                    })?;
+                    report(&context, store, &answer)?
+                }
+            };
+            if let Some(code) = code {
                 worst.get_or_insert(code);
             }
         }
         // It has been explained already, server by server.
         worst.map_or(Ok(0), |code| Err(Failure::silent(code)))
     })
+}
+
+/// Tells of a server that looks new among servers that are not; the exit code.
+fn refuse(context: &Context, store: String, fellow: &Fellow) -> Result<u8, Failure> {
+    let locks =
+        if fellow.locks == 1 { "a lock".to_owned() } else { format!("{} locks", fellow.locks) };
+    let text = format!(
+        "{store}: not initialised: it is empty, while {} holds {locks}; if it lost its data, let it \
+         wait until it counts by itself; if it is new, or nobody holds a lock that it may have \
+         forgotten, use --yes",
+        fellow.store
+    );
+    let line = Line { store, state: "refused", max_ttl_ms: None, counts_in_ms: None, error: None };
+    line.print(context)?;
+    context.console.error(&text);
+    Ok(Exit::Busy.code())
 }
 
 /// Tells what became of one server; the exit code where it does not count now.
@@ -118,11 +163,7 @@ fn report(
             message
         }
     };
-    if context.settings.json {
-        // Text and numbers: nothing that JSON does not have.
-        let json = serde_json::to_string(&line).unwrap_or_default();
-        view::print(&format!("{}\n", escape_invisible(&json)))?;
-    }
+    line.print(context)?;
     match (answer, code) {
         (Err(_), _) => context.console.error(&text),
         (_, Some(_)) => context.console.error(&format!("{}: {text}", line.store)),
@@ -133,4 +174,4 @@ fn report(
 }
 
 /// The longest ttl on a quorum, unless a program was built with another.
-const MAX_TTL_DEFAULT: Duration = Duration::from_secs(60);
+const MAX_TTL_DEFAULT: Duration = QuorumBuilder::MAX_TTL;

@@ -23,6 +23,7 @@ pub(super) fn execute(arguments: &Ls) -> Result<u8, Failure> {
                 Inspection::Held(holder) => Some((name, holder)),
                 _ => None,
             })
+            .filter(|(name, _)| dialect != "plain" || !is_native_key(name, &prefix))
             .collect();
         if context.settings.json {
             let lines =
@@ -34,3 +35,11 @@ pub(super) fn execute(arguments: &Ls) -> Result<u8, Failure> {
         Ok(0)
     })
 }
+
+/// Whether this is a key of the native dialect: a string as any other to the plain one, but nobody's
+/// lock there. Who asks for just these names gets them.
+fn is_native_key(name: &LockName, prefix: &[u8]) -> bool {
+    name.as_bytes().starts_with(NATIVE_KEYS) && !prefix.starts_with(NATIVE_KEYS)
+}
+
+const NATIVE_KEYS: &[u8] = b"fencelock:";

@@ -1,8 +1,10 @@
 //! The commands, a file for each. Each reads all of its input before it sends anything.
 
 mod acquire;
+mod fellows;
 mod init;
 mod ls;
+mod other;
 mod pages;
 mod release;
 mod renew;

@@ -2,8 +2,9 @@
 
 use std::io::{self, BufRead, BufReader, Write};
 
-use fencelock::{Client, Inspection, Names, Released, TokenLease};
+use fencelock::{Client, Inspection, LockName, Names, Released, TokenLease};
 
+use super::other::{self, Other};
 use super::token;
 use crate::args::Release;
 use crate::context::{self, Context};
@@ -87,7 +88,11 @@ async fn force(context: &Context, client: &Client, names: &Names) -> Result<u8, 
         let removed = client.danger().force_release(name).await;
         let removed = removed.map_err(|error| context.failure(&error))?;
         let Some(holder) = removed else {
+            refuse_other_dialects(context, name).await?;
             context.console.notice(&format!("lock `{name}` was free already [{store}]"));
+            if context.settings.json {
+                view::print(&Record::new(name, dialect).to_line())?;
+            }
             continue;
         };
         if context.settings.json {
@@ -100,6 +105,19 @@ async fn force(context: &Context, client: &Client, names: &Names) -> Result<u8, 
         }
     }
     Ok(0)
+}
+
+/// A name in two dialects is two locks: that the one is free must not be taken for the other.
+async fn refuse_other_dialects(context: &Context, name: &LockName) -> Result<(), Failure> {
+    match other::holds(context, name).await? {
+        None => Ok(()),
+        Some(Other { dialect, store }) => Err(Failure::usage(format!(
+            "lock `{name}` in {store} is held in the {dialect} dialect, and free in the native one: \
+             it was left alone; `fencelock release{} --force --dialect {dialect} {}` takes it away",
+            context.store.typed(),
+            names::typed([name])
+        ))),
+    }
 }
 
 /// Has the names typed again, at the terminal itself: standard input may be a script.

@@ -1,5 +1,9 @@
 //! `renew`: prolongs a lock that another process took.
 
+use std::time::Duration;
+
+use fencelock::{Client, Inspection, LockName, TokenLease};
+
 use super::token;
 use crate::args::Renew;
 use crate::context::{self, Context};
@@ -11,6 +15,7 @@ use crate::waiting;
 
 pub(super) fn execute(arguments: &Renew) -> Result<u8, Failure> {
     let context = Context::load(arguments)?;
+    context.check_lease(context.settings.ttl.as_ref())?;
     let names = names::parse_all(&arguments.names, arguments.name.spelling())?;
     let token = token::read(&arguments.token)?;
     let client = context.store.open()?;
@@ -18,22 +23,44 @@ pub(super) fn execute(arguments: &Renew) -> Result<u8, Failure> {
         let lease = client.lease(names.clone(), token);
         let renewed = lease.renew(context.ttl()).await;
         let (store, dialect) = (client.store_display(), client.capabilities().dialect);
+        let end = match renewed {
+            Err(error) => Err(context.failure(&error)),
+            Ok(left) if context.settings.json => {
+                let mut lines = String::new();
+                for name in &names {
+                    lines.push_str(&record(&client, name, &lease, left, dialect).await.to_line());
+                }
+                Ok((left, lines))
+            }
+            Ok(left) => Ok((left, String::new())),
+        };
         context::close(client).await;
-        let left = renewed.map_err(|error| context.failure(&error))?;
+        let (left, lines) = end?;
         context.console.detail(|| {
             format!("renewed {}: {} left [{store}]", waiting::shown(&names), span::show(left))
         });
         if context.settings.json {
-            let lines = names.iter().map(|name| {
-                let record = Record {
-                    token_hash: Some(Some(lease.token_hash())),
-                    ttl_ms: Some(millis(left)),
-                    ..Record::new(name, dialect)
-                };
-                record.to_line()
-            });
-            view::print(&lines.collect::<String>())?;
+            view::print(&lines)?;
         }
         Ok(0)
     })
+}
+
+/// What is known of a lock that was renewed: all of it, if the store still says so.
+async fn record(
+    client: &Client,
+    name: &LockName,
+    lease: &TokenLease,
+    left: Duration,
+    dialect: &str,
+) -> Record {
+    let hash = lease.token_hash();
+    let known = match client.inspect(name.clone()).await {
+        Ok(Inspection::Held(holder)) if holder.token_hash.as_ref() == Some(&hash) => {
+            Record::held(name, &holder, dialect)
+        }
+        // It was renewed all the same.
+        _ => Record { token_hash: Some(Some(hash)), ..Record::new(name, dialect) },
+    };
+    Record { ttl_ms: Some(millis(left)), ..known }
 }

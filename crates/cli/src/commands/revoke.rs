@@ -2,12 +2,13 @@
 
 use fencelock::{Client, ErrorKind, HolderView, Inspection, LockName, Names, Revoked};
 
+use super::other::{self, Other};
 use crate::args::Revoke;
 use crate::context::{self, Context};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::names;
-use crate::settings::{Dialect, Key, Origin};
+use crate::settings::{Key, Origin};
 use crate::span;
 use crate::view::{self, Record};
 
@@ -33,7 +34,11 @@ async fn revoke(context: &Context, client: &Client, names: &Names) -> Result<u8,
         None => client.revoke(name.clone()).await,
         Some(wait) => client.revoke_within(name.clone(), wait.value).await,
     };
-    match answer.map_err(|error| context.failure(&error))? {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => return Err(refused(context, client, name, &error).await),
+    };
+    match answer {
         Revoked::Requested(holder) => {
             print(context, client, name, Some(&holder))?;
             let who = view::who(&holder);
@@ -46,9 +51,11 @@ async fn revoke(context: &Context, client: &Client, names: &Names) -> Result<u8,
                     Exit::Busy,
                     format!(
                         "lock `{name}` in {store} is still held by {who} {} after it was asked back; \
-                         the request stands: wait longer with --wait, or look with `fencelock show \
-                         {name}`",
-                        span::show(wait.value)
+                         the request stands: wait longer with --wait, or look with `fencelock \
+                         show{} {}`",
+                        span::show(wait.value),
+                        context.store.typed(),
+                        names::typed([name])
                     ),
                 )),
             }
@@ -64,44 +71,49 @@ async fn revoke(context: &Context, client: &Client, names: &Names) -> Result<u8,
             say(context, &format!("lock `{name}` is free: there is nobody to ask [{store}]"))?;
             Ok(0)
         }
-        Revoked::Unattended(holder) => Err(unattended(name, &holder, &store)),
+        Revoked::Unattended(holder) => Err(unattended(context, name, &holder, &store)),
         _ => Err(Failure::internal("the library gave an answer that this program does not know")),
     }
 }
 
-fn unattended(name: &LockName, holder: &HolderView, store: &str) -> Failure {
-    let left = holder.remaining.map_or("which never ends".to_owned(), |left| {
-        format!("which ends by itself in {}", span::show(left))
+fn unattended(context: &Context, name: &LockName, holder: &HolderView, store: &str) -> Failure {
+    let ends = holder.remaining.map_or("it never ends by itself".to_owned(), |left| {
+        format!("it ends by itself in {}", span::show(left))
     });
     Failure::usage(format!(
-        "lock `{name}` in {store} can't be asked back: nobody renews it, so nobody would hear it, \
-         {left}; `fencelock release {name}` gives it back, with its token or --force"
+        "lock `{name}` in {store} can't be asked back: nobody renews it, so nobody would hear it; {ends}, \
+         and `fencelock release{} {}` gives it back, with its token or --force",
+        context.store.typed(),
+        names::typed([name])
     ))
 }
 
 /// A name in two dialects is two locks, and whoever holds the other one can't be asked either.
 async fn refuse_other_dialects(context: &Context, name: &LockName) -> Result<(), Failure> {
-    for dialect in context.store.dialects() {
-        if dialect == Dialect::Native {
-            continue;
-        }
-        let client = context.store.open_in(dialect)?;
-        let seen = client.inspect(name.clone()).await;
-        let store = client.store_display();
-        context::close(client).await;
-        // A user for one dialect has no right to the keys of the other, which nobody asked for.
-        if matches!(&seen, Err(error) if error.kind() == ErrorKind::Denied) {
-            continue;
-        }
-        if let Inspection::Held(_) = seen.map_err(|error| context.failure(&error))? {
-            return Err(Failure::usage(format!(
-                "lock `{name}` in {store} is held in the {} dialect, whose holders can't be asked \
-                 back",
-                dialect.name()
-            )));
-        }
+    match other::holds(context, name).await? {
+        None => Ok(()),
+        Some(Other { dialect, store }) => Err(Failure::usage(format!(
+            "lock `{name}` in {store} is held in the {dialect} dialect, whose holders can't be asked \
+             back"
+        ))),
     }
-    Ok(())
+}
+
+/// The failure for what the library says. A lock that can't be asked for because it is none is
+/// one that is busy.
+async fn refused(
+    context: &Context,
+    client: &Client,
+    name: &LockName,
+    error: &fencelock::Error,
+) -> Failure {
+    let failure = context.failure(error);
+    if error.kind() == ErrorKind::Unsupported
+        && let Ok(Inspection::Foreign(_)) = client.inspect(name.clone()).await
+    {
+        return failure.with_code(Exit::Busy);
+    }
+    failure
 }
 
 /// The lock as an object: with whoever still holds it.

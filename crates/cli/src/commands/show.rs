@@ -107,7 +107,8 @@ fn say_foreign(
     let store = client.store_display();
     let message = format!("lock `{name}` in {store}: {kind} is at its key, which is left alone");
     if asked {
-        context.console.error(&format!("{message}; use another name, or remove it yourself"));
+        context.console.error(&format!("{message}; it may be a lock of another program: use another name, or remove it yourself \
+             if nothing uses it"));
     } else {
         context.console.detail(|| message);
     }

@@ -34,6 +34,8 @@ use crate::waiting;
 /// The command did not run, or was stopped, or may have run without the lock.
 pub(crate) fn execute(arguments: &Run) -> Result<u8, Failure> {
     let context = Context::load(arguments)?;
+    context.check_lease(context.settings.ttl.as_ref())?;
+    context.check_lease(context.settings.min_hold.as_ref())?;
     let names = names::parse_all(&arguments.names, arguments.name.spelling())?;
     let timing = Timing::of(&context.settings)?;
     let program = arguments.command.first().cloned().unwrap_or_default();
@@ -258,7 +260,7 @@ impl Holding<'_> {
         self.context.console.detail(|| {
             let (what, store) = (waiting::shown(self.names), &self.store);
             if rest.is_zero() || released != Released::Held {
-                format!("gave {what} back: {released:?} [{store}]")
+                format!("{} [{store}]", said(&what, released))
             } else {
                 let rest = crate::span::show(rest);
                 format!("left {what} held for {rest} more, not renewed (--min-hold) [{store}]")
@@ -270,9 +272,9 @@ impl Holding<'_> {
     /// Gives a lock back under which nothing was done.
     async fn release_now(&self, guard: Guard) {
         let released = self.answered(guard.release_now()).await;
-        self.context.console.detail(|| {
-            format!("gave {} back: {released:?} [{}]", waiting::shown(self.names), self.store)
-        });
+        self.context
+            .console
+            .detail(|| format!("{} [{}]", said(&waiting::shown(self.names), released), self.store));
     }
 
     async fn answered(&self, release: impl Future<Output = Released>) -> Released {
@@ -317,6 +319,16 @@ impl Holding<'_> {
         self.context.console.error(&message);
         let code = if outcome.status == Status::Code(0) { Exit::Lost.code() } else { own };
         Err(Failure::silent(code))
+    }
+}
+
+/// What became of a lock that was given back.
+fn said(what: &str, released: Released) -> String {
+    match released {
+        Released::Held => format!("gave {what} back"),
+        Released::Expired => format!("{what} had ended before it was given back"),
+        Released::Taken => format!("{what} was somebody else's before it was given back"),
+        _ => format!("whether {what} was given back is unknown"),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::env;
 
-use super::key::{Key, PREFIX, nearest};
+use super::key::{Key, PREFIX, is_slip, nearest};
 use super::layer::{Layer, Origin};
 use crate::failure::Failure;
 
@@ -60,11 +60,17 @@ fn warning(mut unknown: Vec<String>) -> Option<String> {
     let named: Vec<String> = unknown
         .iter()
         .map(|variable| match nearest(variable, known.iter().map(String::as_str)) {
-            Some(near) => format!("{variable} (did you mean {near}?)"),
-            None => variable.clone(),
+            Some(near) if is_slip(bare(variable), bare(near)) => {
+                format!("{variable} (did you mean {near}?)")
+            }
+            _ => variable.clone(),
         })
         .collect();
     Some(format!("no such setting in the environment, ignored: {}", named.join(", ")))
+}
+
+fn bare(variable: &str) -> &str {
+    variable.strip_prefix(PREFIX).unwrap_or(variable)
 }
 
 #[cfg(test)]
@@ -73,10 +79,12 @@ mod tests {
 
     #[test]
     fn unknown_variables_are_named_in_one_line() {
-        let warning = warning(vec!["FENCELOCK_TLL".to_owned(), "FENCELOCK_STORES".to_owned()]);
+        let unknown = ["FENCELOCK_TLL", "FENCELOCK_STORES", "FENCELOCK_VERSION"];
+        let warning = warning(unknown.map(str::to_owned).into());
         let warning = warning.expect("a warning");
         assert!(warning.contains("FENCELOCK_TLL (did you mean FENCELOCK_TTL?)"), "{warning}");
         assert!(warning.contains("FENCELOCK_STORES (did you mean FENCELOCK_STORE?)"), "{warning}");
+        assert!(warning.ends_with("FENCELOCK_VERSION"), "a guess in the dark: {warning}");
         assert!(!warning.contains('\n'));
     }
 }

@@ -118,6 +118,17 @@ pub(crate) fn nearest<'a>(
     })
 }
 
+/// Whether one may have been written for the other: a few slips of the fingers, and fewer than half
+/// of the letters.
+pub(crate) fn is_slip(written: &str, meant: &str) -> bool {
+    let (written, meant) = (written.to_lowercase(), meant.to_lowercase());
+    let slips = strsim::damerau_levenshtein(&written, &meant);
+    slips <= SLIPS_MAX && 2 * slips < meant.chars().count()
+}
+
+/// Two keys in the wrong order and one too many.
+const SLIPS_MAX: usize = 2;
+
 fn likeness(written: &str, candidate: &str) -> f64 {
     let (written, candidate) = (written.to_lowercase(), candidate.to_lowercase());
     // How many slips of the fingers; among equals, the one that begins alike.

@@ -11,7 +11,7 @@ mod layer;
 mod value;
 
 pub(crate) use environment::REMOVED_FOR_THE_CHILD;
-pub(crate) use key::{Key, nearest};
+pub(crate) use key::{Key, is_slip, nearest};
 pub(crate) use layer::{Layer, Origin, Sourced};
 pub(crate) use value::{Dialect, OnLost, ttl};
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::key::nearest;
+use super::key::{is_slip, nearest};
 use crate::redact::redact_mistyped;
 use crate::span;
 
@@ -40,6 +40,9 @@ pub(super) fn stores(text: &str) -> Result<Vec<String>, String> {
     if text.is_empty() {
         return Err(format!("is empty, {STORES}"));
     }
+    if has_commas_between(text) {
+        return Err("has a comma between its URLs: several are separated by spaces".to_owned());
+    }
     // The path of a file may have a space in it, so only a scheme begins another one.
     let is_store = |word: &&str| SCHEMES.contains(&scheme_of(word).as_str());
     let further = text.split_whitespace().skip(1).filter(is_store);
@@ -63,14 +66,59 @@ fn store(text: &str) -> Result<String, String> {
     if !SCHEMES.contains(&scheme.as_str()) {
         let shown = redact_mistyped(text);
         let shown = shown.escape_debug();
-        return Err(match nearest(&scheme, SCHEMES.iter().copied()) {
-            Some(near) if !scheme.is_empty() => {
+        return Err(match meant(&scheme) {
+            Some(near) => {
                 format!("`{shown}` has a scheme nobody knows, did you mean `{near}:`? ({STORES})")
             }
-            _ => format!("`{shown}` is not the URL of a store, {STORES}"),
+            None => format!("`{shown}` is not the URL of a store, {STORES}"),
         });
     }
+    if scheme == "sqlite" && has_tilde(text) {
+        return Err(format!(
+            "`{}` has a `~`, which no shell replaces behind `sqlite:`: write the whole path, or \
+             `$HOME` where a shell reads it",
+            text.escape_debug()
+        ));
+    }
+    if ["redis", "rediss"].contains(&scheme.as_str()) && has_several_hosts(text) {
+        return Err(format!(
+            "`{}` names several hosts: those of a cluster are `redis+cluster://HOST1,HOST2`, \
+             sentinels are `redis+sentinel://HOST1,HOST2/SERVICE`, and independent servers have a \
+             URL each, with spaces between them",
+            redact_mistyped(text).escape_debug()
+        ));
+    }
     Ok(text.to_owned())
+}
+
+/// The scheme that was meant, where that is not a guess in the dark.
+fn meant(scheme: &str) -> Option<&'static str> {
+    if let Some((_, ours)) = SYNONYMS.iter().find(|(theirs, _)| *theirs == scheme) {
+        return Some(ours);
+    }
+    nearest(scheme, SCHEMES.iter().copied()).filter(|near| is_slip(scheme, near))
+}
+
+/// Whether the path is meant to be in somebody's home. Taken as it is, it would be another file in
+/// each folder, and a lock for nobody.
+fn has_tilde(url: &str) -> bool {
+    let path = url.split_once(':').map_or("", |(_, path)| path);
+    path.trim_start_matches("//").starts_with('~')
+}
+
+/// Whether the host of a URL has a comma in it.
+fn has_several_hosts(url: &str) -> bool {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    let hosts = rest.rsplit_once('@').map_or(rest, |(_, hosts)| hosts);
+    hosts.split(['/', '?']).next().is_some_and(|hosts| hosts.contains(','))
+}
+
+/// Whether a comma stands where a space has to be: behind it another URL begins.
+fn has_commas_between(text: &str) -> bool {
+    let parts = text.split([',', ';']).skip(1);
+    parts
+        .map(|part| scheme_of(part.trim_ascii_start()))
+        .any(|scheme| SCHEMES.contains(&scheme.as_str()))
 }
 
 fn scheme_of(url: &str) -> String {
@@ -122,7 +170,7 @@ pub(crate) fn ttl(text: &str) -> Result<Duration, String> {
     let span = span::parse(text)?;
     match fencelock::Ttl::new(span) {
         Ok(_) => Ok(span),
-        Err(_) => Err(format!("is between 10ms and 24h, not {}", text.escape_debug())),
+        Err(_) => Err(format!("is between 10ms (run: 100ms) and 24h, not {}", text.escape_debug())),
     }
 }
 
@@ -180,6 +228,9 @@ const SCHEMES: &[&str] = &[
     "sqlite",
     "memory",
 ];
+/// What others call them.
+const SYNONYMS: &[(&str, &str)] =
+    &[("valkey", "redis"), ("valkeys", "rediss"), ("file", "sqlite"), ("tls", "rediss")];
 const STORES: &str = "write `redis://HOST:PORT`, `rediss://HOST:PORT`, \
                       `redis+sentinel://HOST1,HOST2/SERVICE`, `redis+cluster://HOST1,HOST2`, \
                       `redis+unix:///PATH` or `sqlite:/PATH`";
@@ -192,10 +243,63 @@ mod tests {
     fn a_wrong_store_is_shown_without_its_password() {
         let sentence = store("rediss-x://me:s3cret@host").expect_err("an unknown scheme");
         assert!(sentence.contains("redis:") && !sentence.contains("s3cret"), "{sentence}");
+        for (text, near) in [
+            ("rdis://x", Some("redis:")),
+            ("redsi://x", Some("redis:")),
+            ("sqllite:/x", Some("sqlite:")),
+            ("sqlite3:/x", Some("sqlite:")),
+            ("redis+clutser://x", Some("redis+cluster:")),
+            ("valkey://x", Some("redis:")),
+            ("file:/x", Some("sqlite:")),
+            ("http://x", None),
+            ("https://x", None),
+            ("etcd://x", None),
+            ("postgres://x", None),
+            ("mysql://x", None),
+            ("localhost:6379", None),
+            ("C:/x", None),
+        ] {
+            let sentence = store(text).expect_err(text);
+            let guess = near.map(|near| format!("did you mean `{near}`"));
+            assert_eq!(sentence.contains("did you mean"), near.is_some(), "{sentence}");
+            assert!(guess.is_none_or(|guess| sentence.contains(&guess)), "{sentence}");
+        }
         for text in ["", " ", "localhost", "/tmp/x.db", "http://x", "http://x redis://a"] {
             assert!(stores(text).is_err(), "{text}");
         }
         for text in ["redis://a", "REDIS://a", "rediss://a?ca=/b", "sqlite:/a b/c.db", "memory:"] {
+            assert_eq!(stores(text), Ok(vec![text.to_owned()]));
+        }
+    }
+
+    #[test]
+    fn a_tilde_is_no_folder() {
+        for text in ["sqlite:~/x.db", "sqlite://~/x.db", "sqlite:~me/x.db", "SQLITE:~"] {
+            assert!(stores(text).is_err_and(|sentence| sentence.contains('~')), "{text}");
+        }
+        assert!(stores("sqlite:/a/~/x.db").is_ok() && stores("sqlite:x~.db").is_ok());
+    }
+
+    #[test]
+    fn commas_between_urls_are_refused_with_the_way_out() {
+        for text in [
+            "redis://:s3cret@a,redis://b",
+            "redis://a, redis://b",
+            "redis://a,\nrediss://b",
+            "redis://a;redis://b",
+            "sqlite:/a.db,redis://b",
+            "redis+sentinel://a,b/m,redis://c",
+        ] {
+            let sentence = stores(text).expect_err(text);
+            assert!(sentence.contains("separated by spaces"), "{sentence}");
+            assert!(!sentence.contains("s3cret"), "{sentence}");
+        }
+        for text in ["redis://a,b", "rediss://me:s3cret@a:1,b:2/0", "redis://a, b", "redis://a,"] {
+            let sentence = stores(text).expect_err(text);
+            assert!(sentence.contains("redis+cluster://HOST1,HOST2"), "{sentence}");
+            assert!(!sentence.contains("s3cret"), "{sentence}");
+        }
+        for text in ["redis+cluster://a,b", "sqlite:/a,b.db", "redis://me:a,b@h", "unix:///a,b"] {
             assert_eq!(stores(text), Ok(vec![text.to_owned()]));
         }
     }

@@ -17,6 +17,9 @@ const FILE_BYTES_MAX: u64 = 64 * 1024;
 /// has none; of several lines each store has its own, in the order of the stores. One store alone
 /// has the first line, whatever its URL says.
 ///
+/// Blank lines at the end do not count, as editors leave them; nor do others, unless there are just
+/// as many lines as stores: then a blank one is for a store without a password.
+///
 /// # Errors
 /// The file can't be read, has no password, or not as many lines as there are stores.
 pub(super) fn give(
@@ -30,11 +33,10 @@ pub(super) fn give(
         Ok(text) => text,
         Err(error) => return fail(format!("which can't be read: {error}")),
     };
-    let lines: Vec<&str> = text.lines().collect();
     let stores = nodes.len();
+    let lines = lines_of(&text, stores);
     match (&lines[..], nodes) {
-        ([] | [""], _) => fail("whose first line is empty".to_owned()),
-        (["", ..], [_]) => fail("whose first line is empty".to_owned()),
+        ([], _) => fail("which has no password in it".to_owned()),
         ([first, ..], [only]) => {
             only.password = Some((*first).to_owned());
             Ok(())
@@ -47,15 +49,34 @@ pub(super) fn give(
         }
         (lines, nodes) if lines.len() == stores => {
             for (node, line) in nodes.iter_mut().zip(lines) {
-                node.password = Some((*line).to_owned()).filter(|line| !line.is_empty());
+                node.password = Some((*line).to_owned()).filter(|line| !is_blank(line));
             }
             Ok(())
         }
         (lines, _) => fail(format!(
-            "which has {} lines for {stores} stores: write one for all of them, or one for each",
+            "which has {} lines with a password for {stores} stores: write one for all of them, or \
+             one for each",
             lines.len()
         )),
     }
+}
+
+/// The lines that count.
+fn lines_of(text: &str, stores: usize) -> Vec<&str> {
+    // Some editors mark the beginning of a text.
+    let all: Vec<&str> = text.trim_start_matches('\u{feff}').lines().collect();
+    let used = all.iter().rposition(|line| !is_blank(line)).map_or(0, |last| last + 1);
+    let has_gaps = all[..used].iter().any(|line| is_blank(line));
+    let is_one_for_each = stores > 1 && used > 1 && [used, all.len()].contains(&stores);
+    match is_one_for_each {
+        true if used == stores => all[..used].to_vec(),
+        true if !has_gaps => all,
+        _ => all.into_iter().filter(|line| !is_blank(line)).collect(),
+    }
+}
+
+fn is_blank(line: &str) -> bool {
+    line.trim().is_empty()
 }
 
 fn text_of(path: &Path) -> io::Result<String> {
@@ -98,6 +119,29 @@ fn encode(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blank_lines_do_not_count_unless_they_stand_for_a_store() {
+        for (text, stores, lines) in [
+            ("pw\n", 1, &["pw"][..]),
+            ("pw\n\n\n", 1, &["pw"]),
+            ("\n \npw\r\n", 1, &["pw"]),
+            ("\u{feff}pw", 1, &["pw"]),
+            (" p w \n", 1, &[" p w "]),
+            ("", 1, &[]),
+            ("\n\n", 2, &[]),
+            ("pw\n\n\n", 3, &["pw"]),
+            ("pw\n\n", 2, &["pw"]),
+            ("a\nb\nc\n\n", 3, &["a", "b", "c"]),
+            ("a\n\nb\n\nc\n", 3, &["a", "b", "c"]),
+            ("a\n\nc\n", 3, &["a", "", "c"]),
+            ("a\nb\n\n", 3, &["a", "b", ""]),
+            ("a\nb\n", 3, &["a", "b"]),
+            ("\npw\n", 2, &["", "pw"]),
+        ] {
+            assert_eq!(lines_of(text, stores), lines, "{text:?} for {stores}");
+        }
+    }
 
     #[test]
     fn a_password_finds_its_place_in_any_url() {

@@ -1,6 +1,7 @@
 //! Locks as people read them.
 
 use fencelock::{HolderView, LockName};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::record::rfc3339;
 use crate::console::clean;
@@ -48,7 +49,7 @@ pub(crate) fn list(locks: &[(LockName, HolderView)]) -> String {
     let mut widths = [0; 4];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
+            *width = (*width).max(cell.width());
         }
     }
     let mut text = String::new();
@@ -57,7 +58,8 @@ pub(crate) fn list(locks: &[(LockName, HolderView)]) -> String {
             if column + 1 == row.len() {
                 text.push_str(cell);
             } else {
-                text.push_str(&format!("{cell:<width$}  ", width = widths[column]));
+                let rest = widths[column].saturating_sub(cell.width());
+                text.push_str(&format!("{cell}{:rest$}  ", ""));
             }
         }
         text.push('\n');
@@ -72,7 +74,7 @@ pub(crate) fn who(holder: &HolderView) -> String {
     let label = holder.label.as_ref().map(|label| format!("({})", clean(label)));
     let known: Vec<String> = [process, host, label].into_iter().flatten().collect();
     if known.is_empty() {
-        "unknown (it says nothing of itself)".to_owned()
+        "an unknown holder (it says nothing of itself)".to_owned()
     } else {
         known.join(" ")
     }
@@ -107,6 +109,18 @@ mod tests {
             "{text}"
         );
         assert_eq!(text.lines().count(), 6, "{text}");
+    }
+
+    #[test]
+    fn columns_stand_below_each_other_also_behind_wide_letters() {
+        let names = ["a", "日本", "🔒 lock"].map(|name| LockName::new(name).expect("a name"));
+        let rows = names.map(|name| (name, HolderView::default()));
+        let text = list(&rows);
+        let starts: Vec<usize> = text
+            .lines()
+            .map(|line| line[..line.find("never").expect("a column")].width())
+            .collect();
+        assert_eq!(starts, [9, 9, 9], "{text}");
     }
 
     #[test]

@@ -52,6 +52,11 @@ fn names_in_different_slots_are_refused_with_a_hint_and_nothing_runs() {
     let ended = bench.run(["run", "alpha", "beta", "--", "touch", "ran"]);
     ended.assert_refused(64, &["`alpha`", "`beta`", "slots", "{order}"]);
     assert!(!bench.path("ran").exists());
+    for words in [&["run", "alpha", "beta", "--", "true"][..], &["acquire", "alpha", "beta"]] {
+        let ended = bench.run(words);
+        ended.assert_refused(64, &["-- fencelock run", "{order}:a"]);
+        assert!(!ended.stderr.contains("across_slots"), "no calls of a library: {ended:?}");
+    }
     let ended = bench.run(["run", "{order:1}a", "{order:1}b", "--", "true"]);
     assert_eq!(ended.code, 0, "{ended:?}");
 }

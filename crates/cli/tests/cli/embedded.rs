@@ -141,7 +141,10 @@ fn verbose_tells_the_grant_and_the_release_and_quiet_nothing() {
     let bench = Bench::new();
     let loud = bench.run(["run", "job", "-v", "--", "true"]);
     assert!(loud.stderr.contains("took lock `job` with fencing token"), "{loud:?}");
-    assert!(loud.stderr.contains("gave lock `job` back"), "{loud:?}");
+    assert!(loud.stderr.contains("gave lock `job` back ["), "{loud:?}");
+    for word in ["Held", "Some(", "Ok("] {
+        assert!(!loud.stderr.contains(word), "no words of a program: {loud:?}");
+    }
     let holder = bench.hold(&["job"]);
     let mut quiet = bench.start(["run", "job", "-q", "--", "true"]);
     bench.let_go();

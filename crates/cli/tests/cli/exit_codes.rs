@@ -208,7 +208,9 @@ fn background_work_ends_with_its_command() {
 fn table(bench: &Bench) -> Vec<String> {
     let help = bench.run(["--help"]).stdout;
     let lines = help.lines().skip_while(|line| *line != "Exit codes:").skip(1);
-    lines.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+    // What goes on from the line before stands further in.
+    let codes = lines.filter(|line| !line.starts_with("   "));
+    codes.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }
 
 #[test]
@@ -245,6 +247,35 @@ fn the_table_of_the_help_is_what_is_observed() {
         let ended = bench.run(*words);
         assert_eq!(ended.code, *code, "{words:?} {ended:?}");
     }
+}
+
+#[test]
+fn an_advice_can_be_typed_as_it_stands_there() {
+    let bench = Bench::new();
+    for (name, words) in [("my job", "'my job'"), ("it's", "'it'\\''s'"), ("日本", "日本")] {
+        bench.acquire(&[name, "--ttl", "1h"]);
+        let ended = bench.run(["run", name, "-n", "--", "true"]);
+        ended.assert_refused(75, &[&format!("`fencelock show {words}`")]);
+    }
+    bench.acquire(&["00ff", "--name-hex", "--ttl", "1h"]);
+    let ended = bench.run(["run", "00ff", "--name-hex", "-n", "--", "true"]);
+    ended.assert_refused(75, &["`fencelock show --name-hex 00ff`"]);
+    bench.acquire(&["job", "--ttl", "1h", "--store", "sqlite:its own.db"]);
+    let ended = bench.run(["run", "job", "-n", "--store", "sqlite:its own.db", "--", "true"]);
+    let path = bench.path("its own.db");
+    let there = format!("`fencelock show --store 'sqlite:{}' job`", path.display());
+    ended.assert_refused(75, &[&there]);
+    let asked = bench.run(["revoke", "my job"]);
+    asked.assert_refused(64, &["ends by itself in", "`fencelock release 'my job'`"]);
+}
+
+#[test]
+fn a_file_that_is_no_lock_file_is_said_once() {
+    let bench = Bench::new();
+    bench.write("junk.db", "something of somebody else's, longer than the header of a database");
+    let ended = bench.run(["run", "x", "--store", "sqlite:junk.db", "--", "true"]);
+    ended.assert_refused(64, &["not a lock file"]);
+    assert_eq!(ended.stderr.matches("file is not a database").count(), 1, "{ended:?}");
 }
 
 /// The advice was to look at the first name, which was free.

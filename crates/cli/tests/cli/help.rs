@@ -40,6 +40,21 @@ fn each_command_has_examples_and_the_table_of_exit_codes() {
 }
 
 #[test]
+fn the_readme_and_the_manual_have_the_same_table_of_exit_codes() {
+    let bench = Bench::new();
+    let help = bench.run(["run", "--help"]).stdout;
+    let table = &help[help.find("Exit codes:\n").expect("a table")..];
+    assert!(table.lines().all(|line| line.len() < 80), "{table}");
+    let readme = include_str!("../../../../README.md");
+    assert!(readme.contains(table.trim_end()), "README.md has another table than:\n{table}");
+    let manual = bench.run(["man"]).stdout;
+    for line in table.lines().skip(1) {
+        let words = line.split_whitespace().next_back().expect("a line has words");
+        assert!(manual.contains(words), "{line}");
+    }
+}
+
+#[test]
 fn each_variable_and_option_is_in_the_help() {
     let bench = Bench::new();
     let overview = bench.run(["--help"]).stdout;

@@ -77,9 +77,14 @@ fn renew_and_release_print_what_they_know() {
     assert_fields(object, "token_hash");
     assert_eq!(object["token_hash"], hash);
     assert!(object["ttl_ms"].as_u64().unwrap() > 45_000, "{object}");
+    assert!(object["fencing_token"].is_u64() && object["holder"]["pid"].is_u64(), "{object}");
+    assert_eq!(object["unattended"], true);
     let released = bench.run(["release", "job", "--token", &token, "--json"]);
     assert_fields(&released.objects()[0], "token_hash");
     assert_eq!(released.objects()[0]["token_hash"], hash);
+    let forced = bench.run(["release", "job", "--force", "--yes", "--json"]);
+    assert_eq!((forced.code, forced.objects().len()), (0, 1), "free already: {forced:?}");
+    assert_eq!(forced.objects()[0]["holder"], Value::Null);
 }
 
 #[test]

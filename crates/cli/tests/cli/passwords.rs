@@ -54,9 +54,21 @@ fn a_password_file_works_also_for_a_nested_call() {
 }
 
 #[test]
+fn blank_lines_in_a_password_file_do_not_count() {
+    let server = server();
+    let url = format!("redis://{}/0", server.addr());
+    let bench = Bench::new().set("FENCELOCK_STORE", &url);
+    for text in ["PASS", "PASS\n\n\n", "PASS\r\n", "\n\nPASS\n"] {
+        bench.write("password", &text.replace("PASS", SECRET));
+        let words = ["run", "job", "--store-password-file", "password", "--", "true"];
+        assert_eq!(bench.run(words).code, 0, "{text:?}");
+    }
+}
+
+#[test]
 fn a_password_file_that_can_not_be_used_exits_78() {
     let bench = Bench::new();
-    bench.write("empty", "\n");
+    bench.write("empty", "\n \n\n");
     for file in ["nothing", "empty", "."] {
         let words =
             ["run", "x", "--store", "redis://h", "--store-password-file", file, "--", "true"];

@@ -108,11 +108,15 @@ fn three_of_five_dead_exit_69_in_bounded_time_with_what_each_said() {
         &["run", "job", "--", "true"],
         &["renew", "held", "--token", &token],
         &["release", "held", "--token", &token],
+        &["release", "held", "--force", "--yes"],
         &["show", "held"],
         &["ls"],
     ] {
         let ended = bounded(&bench, words);
         ended.assert_refused(69, &[]);
+        if ["renew", "release"].contains(&words[0]) {
+            assert!(!ended.stderr.contains("granted"), "nothing was: {ended:?}");
+        }
         for server in &servers[..3] {
             assert!(ended.stderr.contains(&server.addr()), "{words:?}: {ended:?}");
         }
@@ -242,6 +246,50 @@ fn each_store_has_its_own_password_or_all_have_one() {
     let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
     assert_eq!(bench.run_with(&variables, &["init", "-q"]).code, 0);
     assert_eq!(bench.run_with(&variables, &["run", "job", "--", "true"]).code, 0);
+}
+
+/// A `--min-hold` of two minutes was accepted, and the lock was free after thirty seconds.
+#[test]
+fn what_is_longer_than_any_lock_on_a_quorum_is_refused_before_anything_is_sent() {
+    let bench = Bench::new().set("FENCELOCK_STORE", "redis://a redis://b redis://c");
+    let token = "00000000000000000000000000000000";
+    for words in [
+        &["run", "job", "--ttl", "61s", "--", "true"][..],
+        &["run", "job", "--min-hold", "2m", "--", "true"],
+        &["acquire", "job", "--ttl", "5m"],
+        &["renew", "job", "--token", token, "--ttl", "2m"],
+    ] {
+        bench.run(words).assert_refused(64, &["at most 1m on a quorum"]);
+    }
+    let variable = [("FENCELOCK_TTL", "5m")];
+    let ended = bench.run_with(&variable, &["run", "job", "--", "true"]);
+    ended.assert_refused(78, &["FENCELOCK_TTL", "not 5m"]);
+    let servers = servers(3);
+    let ended = self::bench(&servers).run(["run", "job", "--ttl", "60s", "--", "true"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+}
+
+#[test]
+fn without_a_majority_each_server_is_named_once_and_no_secret() {
+    let open = RedisServer::start();
+    let closed = RedisServer::builder().password("s3cret-one").start();
+    let gone = RedisServer::start();
+    gone.kill();
+    let urls = [
+        open.url(),
+        format!("redis://:s3cret-two@{}/0", closed.addr()),
+        format!("redis://me:s3cret-three@{}/0", gone.addr()),
+    ];
+    let bench = Bench::new().set("FENCELOCK_STORE", &urls.join(" "));
+    for words in [&["acquire", "job"][..], &["run", "job", "--", "true"], &["show", "job"], &["ls"]]
+    {
+        let ended = bounded(&bench, words);
+        ended.assert_refused(69, &["2 needed"]);
+        assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
+        for server in [&closed, &gone] {
+            assert_eq!(ended.stderr.matches(&server.addr()).count(), 1, "{words:?}: {ended:?}");
+        }
+    }
 }
 
 #[test]

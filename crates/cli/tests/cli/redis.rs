@@ -24,6 +24,19 @@ fn a_name_in_two_dialects_is_two_locks_and_show_lists_both() {
 }
 
 #[test]
+fn the_keys_of_the_native_dialect_are_no_locks_of_the_plain_one() {
+    let server = RedisServer::start();
+    let bench = Bench::on(&server);
+    assert_eq!(bench.run(["init"]).code, 0);
+    bench.acquire(&["native"]);
+    bench.acquire(&["plain", "--dialect", "plain"]);
+    let listed = bench.run(["ls", "--dialect", "plain", "--json"]).objects();
+    assert_eq!((listed.len(), &listed[0]["name"]), (1, &"plain".into()), "{listed:?}");
+    let listed = bench.run(["ls", "fencelock:n", "--dialect", "plain", "--json"]).objects();
+    assert_eq!((listed.len(), &listed[0]["name"]), (1, &"fencelock:native".into()), "{listed:?}");
+}
+
+#[test]
 fn the_plain_dialect_has_no_fencing_token_and_no_metadata() {
     let server = RedisServer::start();
     let bench = Bench::on(&server);
@@ -73,6 +86,38 @@ fn a_foreign_value_is_reported_and_never_changed() {
         assert_eq!(bench.run(["run", "job", "-E", "3", "--", "true"]).code, 3);
         assert_eq!(format!("{:?}", server.cli(&["DUMP", "fencelock:job"])), before);
     }
+}
+
+/// What other libraries leave at a key of their own, seen from the native dialect and the plain one.
+#[test]
+fn what_is_said_of_the_locks_of_other_libraries_is_true() {
+    let server = RedisServer::start();
+    let bench = Bench::on(&server);
+    // A Redisson lock is a hash, one of ShedLock a string.
+    server.cli(&["HSET", "reports", "8743c9c0-0795-4907-87fd-6c719a6b4586:1", "1"]);
+    server.cli(&["SET", "shed", "ADDED:2026-12-01T00:00:00.000Z@host", "PX", "600000"]);
+    let shown = bench.run(["show", "shed"]);
+    assert_eq!(shown.code, 0, "{shown:?}");
+    assert!(shown.stdout.contains("unknown holder") && shown.stdout.contains("plain"), "{shown:?}");
+    // That it is free in the one dialect must not be taken for free in the other.
+    let forced = ["release", "shed", "--force", "--yes"];
+    bench.run(forced).assert_refused(64, &["held in the plain dialect", "--dialect plain"]);
+    bench.run(["revoke", "shed"]).assert_refused(64, &["plain dialect"]);
+    let ended = bench.run([&forced[..], &["--dialect", "plain"]].concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{ended:?}");
+    assert!(ended.stdout.contains("away from an unknown holder"), "{ended:?}");
+    let ended = bench.run(forced);
+    assert_eq!(ended.code, 0, "now it is free in both: {ended:?}");
+    ended.assert_one_line(&["free already"]);
+
+    let before = format!("{:?}", server.cli(&["DUMP", "reports"]));
+    for words in [&["show", "reports"][..], &["release", "reports", "--force", "--yes"]] {
+        let ended = bench.run([words, &["--dialect", "plain"]].concat());
+        ended.assert_refused(75, &["`reports`", "type hash"]);
+    }
+    server.cli(&["HSET", "fencelock:taken", "8743c9c0-0795-4907-87fd-6c719a6b4586:1", "1"]);
+    bench.run(["revoke", "taken"]).assert_refused(75, &["`taken`", "type hash"]);
+    assert_eq!(format!("{:?}", server.cli(&["DUMP", "reports"])), before);
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn foreign_values_and_other_dialects_can_not_be_asked() {
     let server = RedisServer::start();
     let bench = Bench::on(&server);
     server.cli(&["RPUSH", "fencelock:odd", "x"]);
-    bench.run(["revoke", "odd"]).assert_refused(64, &["lock `odd`", "list"]);
+    bench.run(["revoke", "odd"]).assert_refused(75, &["lock `odd`", "list"]);
     server.cli(&["SET", "job", "of another library", "PX", "60000"]);
     bench.run(["revoke", "job"]).assert_refused(64, &["lock `job`", "plain"]);
     bench.run(["revoke", "job", "--dialect", "plain"]).assert_refused(64, &["plain"]);

@@ -12,6 +12,27 @@ fn conflict_code(bench: &Bench, variables: &[(&str, &str)], flags: &[&str]) -> i
 }
 
 #[test]
+fn stores_with_commas_between_them_are_refused_with_the_way_out() {
+    let bench = Bench::new();
+    for urls in ["redis://a,redis://:s3cret@b,redis://c", "redis://a, redis://b"] {
+        let ended = bench.run_with(&[("FENCELOCK_STORE", urls)], &["run", "x", "--", "true"]);
+        ended.assert_refused(78, &["FENCELOCK_STORE", "comma", "separated by spaces"]);
+        assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
+        bench.run(["ls", "--store", urls]).assert_refused(64, &["--store", "spaces"]);
+    }
+}
+
+#[test]
+fn a_store_that_nobody_else_sees_is_pointed_out() {
+    let bench = Bench::new();
+    let ended = bench.run(["run", "x", "--store", "memory:", "--", "true"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    ended.assert_one_line(&["memory", "lock `x` keeps nobody else out"]);
+    let quiet = bench.run(["run", "x", "-q", "--store", "memory:", "--", "true"]);
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (0, ""));
+}
+
+#[test]
 fn the_nearest_place_wins() {
     let bench = Bench::new();
     let _token = bench.acquire(&["x"]);

@@ -157,15 +157,35 @@ fn options_of_later_versions_are_unknown_and_the_nearest_is_named() {
         refuse(&["run", "x", slip, "--", "true"], 64, &[slip, meant]);
         refuse(&["run", "x", &format!("{slip}=1"), "--", "true"], 64, &[slip, meant]);
     }
-    for command in ["elect", "doctor", "top", "watch", "bench", "ui"] {
-        refuse(&[command], 64, &[command, "the nearest is `"]);
+    for command in ["doctor", "top", "watch", "bench", "ui"] {
+        refuse(&[command], 64, &[command, "there is no command"]);
+    }
+    for (slip, meant) in [("runn", "run"), ("aquire", "acquire"), ("relaese", "release")] {
+        refuse(&[slip, "x"], 64, &[&format!("the nearest is `{meant}`")]);
+    }
+    let guessed = Bench::new().run(["frobnicate"]);
+    assert!(!guessed.stderr.contains("nearest"), "a guess in the dark: {guessed:?}");
+    refuse(&["run", "x", "-e", "--", "true"], 64, &["`-e`", "the nearest is `-E`"]);
+    for words in
+        [&["-q", "run", "x", "--", "true"][..], &["--store", "x", "run", "x", "--", "true"]]
+    {
+        refuse(words, 64, &[words[0], "options stand behind"]);
     }
     refuse(&["rnu", "x", "--", "true"], 64, &["`run`"]);
 }
 
 #[test]
 fn what_is_missing_or_too_much_is_said() {
-    refuse(&["run", "x"], 64, &["COMMAND"]);
+    refuse(&["run", "x"], 64, &["COMMAND", "after `--`"]);
+    refuse(&["run", "x", "true"], 64, &["COMMAND", "after `--`"]);
+    for command in ["run", "acquire"] {
+        let words = [command, "x", "--ttl", "1ms", "--", "true"];
+        refuse(
+            &words[..if command == "run" { 6 } else { 4 }],
+            64,
+            &["10ms (run: 100ms)", "not 1ms"],
+        );
+    }
     refuse(&["run", "--", "true"], 64, &["NAME"]);
     refuse(&["run", "x", "--"], 64, &["COMMAND"]);
     refuse(&["acquire"], 64, &["NAME"]);

@@ -20,6 +20,8 @@ pub enum IfUsed {
     Refuse,
     /// It counts at once all the same: nobody holds a lock that it forgot.
     Accept,
+    /// Nothing is written there, nor where there is no marker: this only looks.
+    Look,
 }
 
 /// What became of the marker of a server.
@@ -42,6 +44,9 @@ pub enum Initialised {
         /// When it counts by itself; nothing left where its uptime says so already.
         counts_in: Duration,
     },
+    /// There is no marker, and nothing was written, since it was only looked at: the server was never
+    /// used, or lost its data.
+    Blank,
 }
 
 pub(crate) async fn seed(
@@ -56,13 +61,18 @@ pub(crate) async fn seed(
     let mut question = Question::script(&SCRIPT, 1, (5, 256)).admission(Admission::Any);
     question.arg(&wire.keys.own(crate::guard::MARKER));
     question.arg(&ttl_digits(max_ttl));
-    question.arg(if if_used == IfUsed::Accept { b"1" } else { b"0" });
+    question.arg(match if_used {
+        IfUsed::Refuse => b"0",
+        IfUsed::Accept => b"1",
+        IfUsed::Look => b"?",
+    });
     // Another life of the server by now would only not be the one that is written down.
     question.arg(greeting.incarnation.as_ref().map_or("", |id| id.as_str()).as_bytes());
     let answer = wire.ask(&mut question, by).await?;
     super::read(wire, answer, |letter, mut fields, at| match letter {
         b'w' => Ok(Initialised::Written { max_ttl: fields.millis()? }),
         b'k' => Ok(Initialised::Already { max_ttl: fields.millis()? }),
+        b'n' => Ok(Initialised::Blank),
         b'r' => {
             const NOBODY_KNOWS: u64 = 9_999_999_999_999_999;
             let since = fields.time()?;

@@ -2,7 +2,7 @@
 --
 -- KEYS  1 the marker: see boot.lua
 -- ARGV  1 max_ttl_ms, 8 digits
---       2 '1' even where another life of the server had a marker, else '0'
+--       2 '1' even where another life of the server had a marker, else '0'; '?' writes nothing
 --       3 the run_id that the client was told on its connection
 --
 -- Reply, one string: server time in us (16), then
@@ -10,6 +10,7 @@
 --   k max_ttl_ms(8)                it counts already, for leases of at most so much
 --   r since_us(16) max_ttl_ms(8)   another life had a marker: nothing was written. since_us is all
 --                                  9 where nobody knows when it counts by itself
+--   n                              there is no marker, and nothing was to be written
 --
 -- Atomic: all of it.
 
@@ -30,6 +31,9 @@ if counts and stored >= max_ttl then
 end
 if id and not counts and (id ~= run_id or how == 'r') and force ~= '1' then
   return now .. 'r' .. (id == run_id and since or '9999999999999999') .. stored
+end
+if force == '?' then
+  return now .. (id and 'k' .. stored or 'n')
 end
 if id == run_id and stored > max_ttl then
   max_ttl = stored
