@@ -198,7 +198,7 @@ impl Connections {
 
     /// Gives up all connections, since they lead to the wrong server; the next call makes another.
     pub(crate) fn leave(&self) {
-        self.target.route.leave();
+        self.target.route.leave(None);
     }
 
     /// Gives up all connections; those of calls that still run end with them.

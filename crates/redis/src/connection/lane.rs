@@ -231,7 +231,7 @@ impl<'a> Flight<'a> {
         let link = self.progress().link.clone();
         if let Some(link) = link {
             link.retire();
-            self.target.route.leave();
+            self.target.route.leave(Some(&link));
         }
     }
 
@@ -315,6 +315,11 @@ impl<'a> Flight<'a> {
             Some(link) => link,
             None => self.lane.connect(self.target).await?,
         };
+        if link.has_ended() {
+            // It was given up, or broke, as soon as it was made: nothing was sent.
+            let failure = error::unreachable(self.at(), "the connection broke");
+            return Err(Failure { retire: true, ..failure });
+        }
         self.check(&link, question)?;
         self.admit(&link, question).await?;
         self.depart(&link);

@@ -41,6 +41,8 @@ struct Leads {
     place: Option<Place>,
     /// The question about the way that was answered with this place.
     since: u64,
+    /// Counts the times that all connections were given up because of the role of their server.
+    left: u64,
     links: Vec<Weak<Link>>,
 }
 
@@ -49,6 +51,8 @@ struct Leads {
 pub(super) struct Destination {
     pub(super) place: Place,
     asked: u64,
+    /// How often connections had been given up when it was asked for.
+    left: u64,
 }
 
 impl Route {
@@ -73,11 +77,12 @@ impl Route {
     /// No sentinel knows.
     pub(super) async fn destination(&self, url: &RedisUrl) -> Result<Destination, Failure> {
         let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let left = self.leads().left;
         let place = match &self.sentinels {
             Some(sentinels) => sentinels.primary().await?,
             None => url.place.clone(),
         };
-        Ok(Destination { place, asked })
+        Ok(Destination { place, asked, left })
     }
 
     /// How long one attempt to connect may take, at most.
@@ -92,11 +97,14 @@ impl Route {
     }
 
     /// Takes a new connection into use, and gives up those that lead elsewhere. False when a newer
-    /// answer led elsewhere meanwhile.
+    /// answer led elsewhere meanwhile, or when all connections were given up since it was begun:
+    /// what its server said of its role may be older than that.
     pub(super) fn take(&self, destination: &Destination, link: &Arc<Link>) -> bool {
         let mut leads = self.leads();
         let elsewhere = leads.place.as_ref().is_some_and(|place| *place != destination.place);
-        if elsewhere && destination.asked < leads.since {
+        // What a URL names says what it is behind this, not before.
+        let is_stale = self.must_be_primary() && destination.left != leads.left;
+        if is_stale || elsewhere && destination.asked < leads.since {
             return false;
         }
         let left = if elsewhere { std::mem::take(&mut leads.links) } else { Vec::new() };
@@ -109,9 +117,21 @@ impl Route {
         true
     }
 
-    /// The server is not the one to ask: gives up all connections to it.
-    pub(super) fn leave(&self) {
-        let left = std::mem::take(&mut self.leads().links);
+    /// The server is not the one to ask: gives up all connections to it, and those that are being
+    /// made. Nothing is new where it was said on a connection that had been given up before: those
+    /// that were made since then have said what they are themselves.
+    pub(super) fn leave(&self, said_on: Option<&Arc<Link>>) {
+        let mut leads = self.leads();
+        let is_news = match said_on {
+            Some(link) => leads.links.iter().any(|known| known.as_ptr() == Arc::as_ptr(link)),
+            None => !leads.links.is_empty(),
+        };
+        if !is_news {
+            return;
+        }
+        leads.left += 1;
+        let left = std::mem::take(&mut leads.links);
+        drop(leads);
         give_up(&left);
     }
 
