@@ -128,10 +128,20 @@ pub(crate) struct Connections {
     closed: AtomicBool,
 }
 
+/// How a server stands to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stands {
+    /// It has all names, it or the replica that takes its place.
+    Alone,
+    /// It has the names of some slots.
+    InACluster,
+}
+
 /// Where connections lead to.
 pub(crate) struct Target {
     url: RedisUrl,
     route: Route,
+    stands: Stands,
     /// How messages call the server.
     pub(crate) at: String,
     /// What is known of its scripts.
@@ -148,7 +158,17 @@ impl Connections {
     /// The most runtimes with a connection of their own; one more takes the place of the oldest.
     const LANES_MAX: usize = 256;
 
+    /// Those to a server that has all names.
     pub(crate) fn new(url: &RedisUrl, guard: Option<Guard>) -> Result<Self, StoreError> {
+        Self::to(url, Stands::Alone, guard)
+    }
+
+    /// Those to one server of a cluster.
+    pub(crate) fn in_a_cluster(url: &RedisUrl) -> Result<Self, StoreError> {
+        Self::to(url, Stands::InACluster, None)
+    }
+
+    fn to(url: &RedisUrl, stands: Stands, guard: Option<Guard>) -> Result<Self, StoreError> {
         let at = url.to_string();
         // What is wrong with the settings is said before the first call.
         let _usable = match &url.place {
@@ -163,6 +183,7 @@ impl Connections {
             target: Arc::new(Target {
                 url: url.clone(),
                 route: Route::new(url),
+                stands,
                 at,
                 allowed: Allowed::default(),
                 shortcut: Arc::default(),
@@ -190,8 +211,7 @@ impl Connections {
     /// Refuses calls after the end.
     pub(crate) fn check_open(&self) -> Result<(), StoreError> {
         if self.closed.load(Ordering::Acquire) {
-            let message = format!("the store {} was closed", self.at());
-            return Err(StoreError::new(StoreErrorKind::Closed, Outcome::NotDone, message));
+            return Err(error::closed(self.at()).into());
         }
         Ok(())
     }
@@ -204,6 +224,7 @@ impl Connections {
     /// Gives up all connections; those of calls that still run end with them.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        self.target.route.close();
         for (_, lane) in self.lanes().drain(..) {
             lane.give_up();
         }

@@ -75,9 +75,7 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
         "WRONGPASS" => (Denied, format!("{at} refused the user or the password")),
         "NOPERM" => (Denied, denied(text, at)),
         "DENIED" => (Denied, format!("{at} is in protected mode and refuses other machines")),
-        "MOVED" | "ASK" | "CROSSSLOT" => {
-            (Config, format!("{at} is a server of a cluster; reach it by redis+cluster://"))
-        }
+        "MOVED" | "ASK" | "CROSSSLOT" => (Config, in_a_cluster(at).message),
         "NOPROTO" => (Config, no_resp3(at)),
         _ if lacks("hello", text) => (Config, no_resp3(at)),
         _ if lacks("select", text) => {
@@ -204,6 +202,24 @@ pub(crate) fn on_the_move(failure: Failure, at: &str) -> Failure {
             ..failure
         },
         _ => failure,
+    }
+}
+
+/// A server of a cluster was taken for one that stands alone: others have the other names.
+pub(crate) fn in_a_cluster(at: &str) -> Failure {
+    Failure {
+        kind: StoreErrorKind::Config,
+        message: format!("{at} is a server of a cluster; reach it by redis+cluster://"),
+        ..unreachable(at, "")
+    }
+}
+
+/// This client has closed the store.
+pub(crate) fn closed(at: &str) -> Failure {
+    Failure {
+        kind: StoreErrorKind::Closed,
+        message: format!("the store {at} was closed"),
+        ..unreachable(at, "")
     }
 }
 

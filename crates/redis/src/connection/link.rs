@@ -16,7 +16,7 @@ use fencelock_store::{Outcome, StoreErrorKind, rt};
 use redis::{Cmd, Value, aio::MultiplexedConnection};
 
 use super::{
-    Target,
+    Order, Stands, Target,
     courier::{Carried, Carrying, Couriers},
     ears::Ears,
     replica::Replica,
@@ -24,6 +24,7 @@ use super::{
     shortcut::Shortcut,
 };
 use crate::{
+    cluster::Route,
     error::{self, Failure},
     reply,
     script::{Believed, Known, Question},
@@ -45,6 +46,7 @@ pub(super) struct Link {
     greeted: rt::sync::Notify,
     known: Known,
     shortcut: Arc<Shortcut>,
+    stands: Stands,
     /// The restart guard found that its server counts; it does for the life of the connection.
     counts: AtomicBool,
 }
@@ -59,6 +61,9 @@ pub(crate) struct Greeting {
     pub(crate) replica: Option<Replica>,
     /// It says that it is a primary.
     is_primary: bool,
+    /// It is a server of a cluster and was asked as one that stands alone: other servers have the
+    /// other names.
+    is_misplaced: bool,
     /// How long it had been running then, cut to seconds by the server.
     pub(crate) uptime: Option<Duration>,
     /// When it was heard.
@@ -88,7 +93,7 @@ impl Link {
     const SILENCE: Duration = Duration::from_millis(250);
 
     pub(super) async fn dial(target: &Target) -> Result<Arc<Self>, Failure> {
-        let destination = target.route.destination(&target.url).await?;
+        let destination = target.route.destination(&target.url, &target.at).await?;
         let limit = target.route.dial_within(Self::DIAL_WITHIN);
         // Where a sentinel named it: what is wrong there, another answer may set right.
         let named = |failure: Failure| Failure {
@@ -101,10 +106,11 @@ impl Link {
             said.unwrap_or_else(|| Err(error::unreachable(&target.at, "no answer in time")))
                 .map_err(named)?;
         }
-        match target.route.take(&destination, &link) {
-            true => Ok(link),
-            false => Err(named(error::unreachable(&target.at, "the primary is another since"))),
-        }
+        target.route.take(&destination, &link, &target.at).map_err(|failure| {
+            // What was closed is not asked for again.
+            if failure.kind == StoreErrorKind::Closed { failure } else { named(failure) }
+        })?;
+        Ok(link)
     }
 
     async fn connect(
@@ -147,6 +153,7 @@ impl Link {
             greeted: rt::sync::Notify::new(),
             known: Known::default(),
             shortcut: Arc::clone(&target.shortcut),
+            stands: target.stands,
             counts: AtomicBool::new(false),
         }))
     }
@@ -178,7 +185,8 @@ impl Link {
         }
         let is_denied = matches!(&reply, Ok(Value::ServerError(no)) if no.code() == "NOPERM");
         let greeting = reply.ok().and_then(|value| Greeting::read(&value)).unwrap_or_default();
-        Greeting { heard: rt::boottime_now(), is_denied, ..greeting }
+        let is_misplaced = greeting.is_misplaced && self.stands == Stands::Alone;
+        Greeting { heard: rt::boottime_now(), is_denied, is_misplaced, ..greeting }
     }
 
     /// Whether a replica is what it was: then nothing was written to it in between.
@@ -363,21 +371,40 @@ impl Greeting {
             is_denied: false,
             replica: Replica::read(field),
             is_primary: field("role") == Some("master"),
+            is_misplaced: field("redis_mode") == Some("cluster"),
         })
     }
 
     /// Whether the server can be used.
     pub(super) fn is_usable(&self) -> bool {
-        self.too_old.is_none() && self.replica.is_none()
+        self.too_old.is_none() && self.replica.is_none() && !self.is_misplaced
     }
 
-    /// Whether an answer counts also if it is that of a replica.
+    /// Whether an answer counts also if it is that of a replica. What was taken before a server was
+    /// known to be one of a cluster may be given back to it.
     pub(super) fn is_enough_for(&self, question: &Question) -> bool {
-        question.believed == Believed::Anybody && self.too_old.is_none()
+        let gives_back = self.is_misplaced && question.order == Order::Behind;
+        let is_believed = question.believed == Believed::Anybody;
+        self.too_old.is_none() && (is_believed || gives_back && self.replica.is_none())
+    }
+
+    /// Whether it may say where else to ask: a replica of a cluster answers so to whatever has a key.
+    pub(super) fn may_redirect(&self, question: &Question) -> bool {
+        let is_of_a_slot = matches!(question.route, Route::Slot(_));
+        is_of_a_slot && self.replica.is_some() && self.too_old.is_none() && !self.is_misplaced
+    }
+
+    /// What it says of that, when it is a replica whose answer counts for nothing.
+    pub(super) fn unbelieved(&self, question: &Question) -> Option<&Replica> {
+        let replica = self.replica.as_ref()?;
+        (!self.is_misplaced && !self.is_enough_for(question)).then_some(replica)
     }
 
     /// The error for whoever asks a server that can't be used.
     pub(super) fn refusal(&self, at: &str) -> Option<Failure> {
+        if self.is_misplaced {
+            return Some(error::in_a_cluster(at));
+        }
         if let Some(replica) = &self.replica {
             return Some(replica.refusal(at));
         }
@@ -421,6 +448,10 @@ mod tests {
         let refusal = replica.refusal("redis://h:1/0").expect("a refusal");
         assert!(refusal.message.contains("a replica of 10.0.0.1:7"), "{}", refusal.message);
         assert!(refusal.retire && replica.replica.is_some_and(|replica| replica.wrote_nothing()));
+        let misplaced = greeting("redis_mode:cluster\nrole:slave\nmaster_host:h\n");
+        let refusal = misplaced.refusal("redis://h:1/0").expect("a refusal");
+        assert!(refusal.message.contains("redis+cluster://"), "{}", refusal.message);
+        assert!(greeting("redis_mode:standalone\n").is_usable());
         assert_eq!(Greeting::read(&Value::Int(1)), None);
     }
 }
