@@ -57,7 +57,8 @@ pub(crate) fn no_quorum<A>(
     let mut said = Vec::with_capacity(heard.len());
     for (node, heard) in quorum.nodes.iter().zip(heard) {
         said.push(match heard {
-            None => format!("{}: no answer yet", node.at),
+            // Enough others had said what decided it.
+            None => format!("{}: not waited for", node.at),
             Some(Ok(reply)) => format!("{}: {}", node.at, say(&reply.answer)),
             Some(Err(error)) => {
                 // Some messages begin with the address anyway.
