@@ -19,6 +19,8 @@ pub(crate) struct Failure {
     pub(crate) cause: String,
     /// The connection must not be used again: it leads to the wrong server.
     pub(crate) retire: bool,
+    /// The server itself says that it is too soon: it was reached, and is worth waiting for.
+    pub(crate) is_too_soon: bool,
 }
 
 impl Failure {
@@ -34,7 +36,10 @@ impl Failure {
 
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
-        let error = Self::new(failure.kind, failure.outcome, failure.message);
+        let mut error = Self::new(failure.kind, failure.outcome, failure.message);
+        if failure.is_too_soon {
+            error = error.of_a_part();
+        }
         if failure.cause.is_empty() { error } else { error.with_source(Said(failure.cause)) }
     }
 }
@@ -107,7 +112,14 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
     let outcome = if kind == Protocol { Outcome::Unknown } else { Outcome::NotDone };
     // Who says so is not the primary (any more).
     let retire = wrapped("READONLY") || matches!(code, "MASTERDOWN" | "UNBLOCKED");
-    Failure { kind, outcome, message: says, cause: cut(code, text), retire }
+    Failure {
+        kind,
+        outcome,
+        message: says,
+        cause: cut(code, text),
+        retire,
+        is_too_soon: code == "LOADING",
+    }
 }
 
 /// Whether a server, or a proxy before it, says that it has no such command.
@@ -190,6 +202,7 @@ pub(crate) fn unreachable(at: &str, cause: &str) -> Failure {
         message: format!("{at} can't be reached; is the server running and the address right?"),
         cause: cause.to_owned(),
         retire: false,
+        is_too_soon: false,
     }
 }
 
@@ -243,6 +256,7 @@ pub(crate) fn from_transport(error: &redis::RedisError, at: &str) -> Failure {
         message: format!("the connection to {at} broke before the answer came"),
         cause: error.to_string(),
         retire: true,
+        is_too_soon: false,
     }
 }
 
@@ -254,6 +268,7 @@ pub(crate) fn odd(at: &str, what: &str) -> Failure {
         message: format!("{at} answered {what}"),
         cause: String::new(),
         retire: false,
+        is_too_soon: false,
     }
 }
 

@@ -97,7 +97,7 @@ impl Guard {
 fn young(at: &str, what: &str) -> Failure {
     let message = format!("{what}; if it was never used before, run `fencelock init --store {at}`");
     // Refused before anything was sent, or by the script before it wrote.
-    Failure { message, ..error::unreachable(at, "") }
+    Failure { message, is_too_soon: true, ..error::unreachable(at, "") }
 }
 
 fn round_up(span: Duration) -> u64 {
