@@ -21,6 +21,8 @@ pub(crate) struct Failure {
     pub(crate) retire: bool,
     /// The server itself says that it is too soon: it was reached, and is worth waiting for.
     pub(crate) is_too_soon: bool,
+    /// Some right is missing, and the server does not say which.
+    pub(crate) names_no_right: bool,
 }
 
 impl Failure {
@@ -63,6 +65,7 @@ impl std::error::Error for Said {}
 pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
     use StoreErrorKind::{Config, Denied, Full, Protocol, Unavailable};
     // Older servers wrap the error of a command in one of the script.
+    let missing = MissingRight::read(code, text);
     let wrapped = |inner: &str| code == inner || (code == "ERR" && text.contains(inner));
     let (kind, says) = match code {
         "LOADING" => (Unavailable, format!("{at} is still loading its data; try again")),
@@ -78,7 +81,6 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
         "OOM" => (Full, format!("{at} is out of memory for new locks; raise maxmemory")),
         "NOAUTH" => (Denied, format!("{at} asks for a password; none was given")),
         "WRONGPASS" => (Denied, format!("{at} refused the user or the password")),
-        "NOPERM" => (Denied, denied(text, at)),
         "DENIED" => (Denied, format!("{at} is in protected mode and refuses other machines")),
         "MOVED" | "ASK" | "CROSSSLOT" => (Config, in_a_cluster(at).message),
         "NOPROTO" => (Config, no_resp3(at)),
@@ -89,11 +91,7 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
         _ if wrapped("READONLY") => {
             (Unavailable, format!("{at} is a read-only replica; the next call connects anew"))
         }
-        _ if text.contains("The user executing the script") => (Denied, denied(text, at)),
-        // The client library's SELECT keeps the sentence and loses the code.
-        _ if code == "ERR" && text.contains("has no permissions to run") => {
-            (Denied, denied(text, at))
-        }
+        _ if missing != MissingRight::None => (Denied, missing.says(at)),
         _ if text.contains("max number of clients") => {
             (Unavailable, format!("{at} has no connection left; raise maxclients"))
         }
@@ -119,6 +117,7 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
         cause: cut(code, text),
         retire,
         is_too_soon: code == "LOADING",
+        names_no_right: kind == Denied && missing == MissingRight::Unnamed,
     }
 }
 
@@ -137,28 +136,57 @@ fn no_resp3(at: &str) -> String {
 }
 
 /// Which right is missing.
-fn denied(text: &str, at: &str) -> String {
-    if text.contains("channel") {
-        return format!("{at} denies its user the channel of wakeups; grant the channel pattern");
-    }
-    if text.contains("keys") {
-        return format!("{at} denies its user the key of the lock; grant the key pattern");
-    }
-    match text.split('\'').nth(1) {
-        // The text of a script's error names no command, but has an apostrophe in "can't".
-        Some(command) if !text.contains("executing the script") => {
-            format!("{at} denies its user the command {command}; grant +{command}")
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MissingRight<'a> {
+    /// None is.
+    None,
+    Channel,
+    Key,
+    Command(&'a str),
+    /// The server does not say which.
+    Unnamed,
+}
+
+impl<'a> MissingRight<'a> {
+    /// Reads a refusal.
+    fn read(code: &str, text: &'a str) -> Self {
+        let in_a_script = text.contains("The user executing the script");
+        // The client library's SELECT keeps the sentence and loses the code.
+        let without_code = code == "ERR" && text.contains("has no permissions to run");
+        if code != "NOPERM" && !in_a_script && !without_code {
+            return Self::None;
         }
-        _ => format!("{at} denies its user {UNNAMED}; docs/operating/acl.md has the full list"),
+        if text.contains("channel") {
+            return Self::Channel;
+        }
+        if text.contains("keys") {
+            return Self::Key;
+        }
+        match text.split('\'').nth(1) {
+            // The text of a script's error names no command, but has an apostrophe in "can't".
+            Some(command) if !text.contains("executing the script") => Self::Command(command),
+            _ => Self::Unnamed,
+        }
+    }
+
+    fn says(self, at: &str) -> String {
+        match self {
+            Self::Channel => {
+                format!("{at} denies its user the channel of wakeups; grant the channel pattern")
+            }
+            Self::Key => {
+                format!("{at} denies its user the key of the lock; grant the key pattern")
+            }
+            Self::Command(command) => {
+                format!("{at} denies its user the command {command}; grant +{command}")
+            }
+            Self::None | Self::Unnamed => format!(
+                "{at} denies its user a command that the scripts call; docs/operating/acl.md has \
+                 the full list"
+            ),
+        }
     }
 }
-
-/// Whether a message says that some right is missing, but not which.
-pub(crate) fn names_no_right(message: &str) -> bool {
-    message.contains(UNNAMED)
-}
-
-const UNNAMED: &str = "a command that the scripts call";
 
 fn cut(code: &str, text: &str) -> String {
     const LENGTH_MAX: usize = 200;
@@ -203,6 +231,7 @@ pub(crate) fn unreachable(at: &str, cause: &str) -> Failure {
         cause: cause.to_owned(),
         retire: false,
         is_too_soon: false,
+        names_no_right: false,
     }
 }
 
@@ -257,6 +286,7 @@ pub(crate) fn from_transport(error: &redis::RedisError, at: &str) -> Failure {
         cause: error.to_string(),
         retire: true,
         is_too_soon: false,
+        names_no_right: false,
     }
 }
 
@@ -269,6 +299,7 @@ pub(crate) fn odd(at: &str, what: &str) -> Failure {
         cause: String::new(),
         retire: false,
         is_too_soon: false,
+        names_no_right: false,
     }
 }
 

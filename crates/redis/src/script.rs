@@ -392,6 +392,7 @@ fn no_eval(value: &Value, at: &str) -> Failure {
         cause,
         retire: false,
         is_too_soon: false,
+        names_no_right: false,
     }
 }
 

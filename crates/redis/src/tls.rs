@@ -163,5 +163,6 @@ fn unusable(message: impl Into<Cow<'static, str>>) -> Failure {
         cause: String::new(),
         retire: false,
         is_too_soon: false,
+        names_no_right: false,
     }
 }
