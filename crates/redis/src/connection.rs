@@ -17,9 +17,11 @@
 //! connection has ended: that request goes out on a fresh one and nobody hears of it.
 
 mod admission;
+mod answer;
 mod courier;
 mod dialling;
 mod ears;
+mod greeting;
 mod lane;
 mod link;
 mod replica;
@@ -42,9 +44,10 @@ use fencelock_store::{Clock, Outcome, StoreError, StoreErrorKind, rt};
 use redis::Value;
 
 pub(crate) use self::{
+    answer::{Answer, NoAnswer},
     ears::{Channels, Ear, Hearer},
+    greeting::Greeting,
     lane::{Arrived, Flight},
-    link::Greeting,
     shortcut::Shortcut,
 };
 use self::{
@@ -76,49 +79,6 @@ pub(crate) enum Order {
     Behind,
     /// It may go out on a fresh connection.
     Any,
-}
-
-/// What the server answered, errors among it.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) value: Value,
-    pub(crate) greeting: Greeting,
-    /// An earlier copy of the request may have been carried out before this one.
-    pub(crate) resent: bool,
-    /// The script was sent by its text.
-    pub(crate) by_text: bool,
-    /// The number of the connection that it came over.
-    pub(crate) connection: u64,
-}
-
-/// Why there is no answer.
-#[derive(Debug)]
-pub(crate) enum NoAnswer {
-    /// What the server or the connection said; on a cluster another server may be asked.
-    Failed(Failure),
-    /// The time of the call was over, or the store was closed.
-    Ended(StoreError),
-}
-
-impl From<Failure> for NoAnswer {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
-
-impl From<StoreError> for NoAnswer {
-    fn from(error: StoreError) -> Self {
-        Self::Ended(error)
-    }
-}
-
-impl From<NoAnswer> for StoreError {
-    fn from(refused: NoAnswer) -> Self {
-        match refused {
-            NoAnswer::Failed(failure) => failure.into(),
-            NoAnswer::Ended(error) => error,
-        }
-    }
 }
 
 /// All connections to one server of a store.

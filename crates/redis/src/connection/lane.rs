@@ -17,7 +17,8 @@ use super::{
     courier::Carried,
     dialling::{Dialled, Dialling},
     ears::{Channels, Ear, Hearer},
-    link::{Greeting, Link, once},
+    greeting::Greeting,
+    link::{Link, once},
     replica::Replica,
 };
 use crate::{
@@ -194,12 +195,6 @@ pub(crate) struct Arrived {
 
 /// What the server answered, or how the connection failed.
 type Sent = Result<Answer, Failure>;
-
-impl Answer {
-    fn new(value: Value, greeting: Greeting, by_text: bool, link: &Link) -> Self {
-        Self { value, greeting, resent: false, by_text, connection: link.number() }
-    }
-}
 
 /// Whether the server refused a request because another has its key. That is known to a replica,
 /// too, and it has not done anything.
