@@ -24,6 +24,7 @@ mod heal;
 mod lease;
 mod look;
 mod node;
+mod notice;
 mod open;
 mod pace;
 mod quorum;
