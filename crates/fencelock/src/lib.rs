@@ -74,6 +74,7 @@ mod revoke;
 mod run;
 mod shared;
 mod state;
+mod stream;
 mod ticket;
 mod url;
 mod waiting;
