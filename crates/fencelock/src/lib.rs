@@ -44,6 +44,8 @@
 
 mod across;
 mod attempt;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod cell;
 mod client;
 mod connect;
