@@ -21,6 +21,7 @@ mod across;
 mod client;
 mod guard;
 mod in_child;
+mod iter;
 mod mutex;
 mod wrap;
 

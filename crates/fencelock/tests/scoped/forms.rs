@@ -26,18 +26,21 @@ pub(crate) enum Form {
     Guard,
     Thread,
     ThreadRun,
-    /// As the two before, inside a task of a runtime that has one thread.
+    /// The step is done for the second item of three.
+    ThreadIter,
+    /// As a guard and a `run` of threads, inside a task of a runtime that has one thread.
     ThreadInTask,
     ThreadRunInTask,
 }
 
-pub(crate) const FORMS: [Form; 8] = [
+pub(crate) const FORMS: [Form; 9] = [
     Form::Run,
     Form::Stream,
     Form::TryStream,
     Form::Guard,
     Form::Thread,
     Form::ThreadRun,
+    Form::ThreadIter,
     Form::ThreadInTask,
     Form::ThreadRunInTask,
 ];
@@ -111,13 +114,13 @@ impl Form {
             Self::Stream => {
                 let mut step = Some(step);
                 let numbers = mutex.run_stream(|_held| stream::iter(numbers(&mut step)));
-                ended(&runtime(), numbers)
+                ended(runtime().block_on(numbers.collect()))
             }
             Self::TryStream => {
                 let mut step = Some(step);
                 let numbers = mutex
                     .run_try_stream(|_held| stream::iter(numbers(&mut step)).map(Ok::<u32, Error>));
-                ended(&runtime(), numbers)
+                ended(runtime().block_on(numbers.collect()))
             }
             Self::Guard => runtime().block_on(async {
                 match mutex.lock().await {
@@ -130,6 +133,10 @@ impl Form {
             }),
             Self::Thread => guarded(&threads, step),
             Self::ThreadRun => threads.run(|_held| step()).into(),
+            Self::ThreadIter => {
+                let mut step = Some(step);
+                ended(threads.run_iter(|_held| numbers(&mut step)).collect())
+            }
             Self::ThreadInTask => runtime().block_on(async { guarded(&threads, step) }),
             Self::ThreadRunInTask => {
                 runtime().block_on(async { threads.run(|_held| step()).into() })
@@ -151,12 +158,8 @@ fn numbers<'a>(step: &'a mut Option<impl FnOnce()>) -> impl Iterator<Item = u32>
     })
 }
 
-/// Takes all items. An error is the last of them.
-fn ended(
-    runtime: &Runtime,
-    items: impl futures_util::Stream<Item = Result<u32, Error>> + Unpin,
-) -> Ended {
-    let mut items: Vec<_> = runtime.block_on(items.collect());
+/// Looks at all items. An error is the last of them.
+fn ended(mut items: Vec<Result<u32, Error>>) -> Ended {
     let last = items.pop_if(|item| item.is_err());
     let numbers: Vec<u32> = items.into_iter().map(|item| item.expect("errors are last")).collect();
     match last {

@@ -10,7 +10,7 @@ use std::{
 
 use fencelock::{
     Attempt, Client, Error, ErrorKind, Inspection, LossReason, ManualClock, MemoryStore, Released,
-    Revoked, Store, blocking,
+    Renew, Revoked, Store, blocking,
 };
 
 use crate::forms::{PATIENCE, Stores, TTL, until};
@@ -144,6 +144,76 @@ fn work_that_blocks_sees_the_loss_and_is_no_success() {
     let error: Error = result.unwrap_err();
     assert!(error.is_lost() && error.loss() != Some(LossReason::Closed), "{error}");
     assert!(seen.load(Ordering::SeqCst));
+}
+
+#[test]
+fn an_iterator_holds_the_lock_from_its_first_item_until_it_ends_is_lost_or_dropped() {
+    let (client, _clock) = manual();
+    let is_free = || matches!(client.inspect("job"), Ok(Inspection::Free { .. }));
+    let mutex = client.mutex("job").ttl(TTL);
+    let gone = Arc::new(AtomicBool::new(false));
+    let numbers = || {
+        let gone = Gone(Arc::clone(&gone));
+        mutex.run_iter(move |held| {
+            (1..=2).inspect(move |_| assert!(held.is_valid() && !gone.0.load(Ordering::SeqCst)))
+        })
+    };
+    let mut items = numbers();
+    assert!(is_free(), "nothing happens before the first item");
+    for number in 1..=2 {
+        assert_eq!(items.next().unwrap().unwrap(), number);
+        assert!(!is_free());
+    }
+    assert!(items.next().is_none() && is_free() && gone.swap(false, Ordering::SeqCst));
+    assert!(items.next().is_none(), "it stays over");
+
+    // Lost between two items: there are more, and none is asked for.
+    let mut items = numbers();
+    assert_eq!(items.next().unwrap().unwrap(), 1);
+    client.danger().force_release("job").unwrap();
+    assert_eq!(items.next().unwrap().unwrap(), 2, "nobody has noticed");
+    assert!(items.next().unwrap().unwrap_err().is_lost(), "the release does");
+    assert!(items.next().is_none() && gone.swap(false, Ordering::SeqCst));
+
+    // Dropped in the middle.
+    let mut items = numbers();
+    assert_eq!(items.next().unwrap().unwrap(), 1);
+    drop(items);
+    assert!(gone.load(Ordering::SeqCst));
+    until("it is free", is_free);
+}
+
+/// Says when what has it is dropped.
+struct Gone(Arc<AtomicBool>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn an_iterator_tells_a_loss_before_it_asks_for_more() {
+    let (client, clock) = manual();
+    let asked = AtomicU32::new(0);
+    let mutex = client.mutex("job").ttl(TTL).renewal(Renew::Manual);
+    let count = |number: &u32| {
+        asked.fetch_add(1, Ordering::SeqCst);
+        if *number == 2 {
+            clock.advance(TTL);
+        }
+    };
+    // Lost while the second was made: it is not handed on.
+    let mut items = mutex.run_iter(|_held| (1..).inspect(count));
+    assert_eq!(items.next().unwrap().unwrap(), 1);
+    assert!(items.next().unwrap().unwrap_err().is_lost());
+    assert!(items.next().is_none());
+    // Lost between two.
+    let mut items = mutex.run_iter(|_held| (1..).inspect(count));
+    assert_eq!(items.next().unwrap().unwrap(), 1);
+    clock.advance(TTL);
+    assert!(items.next().unwrap().unwrap_err().is_lost());
+    assert_eq!(asked.load(Ordering::SeqCst), 3);
 }
 
 #[test]
