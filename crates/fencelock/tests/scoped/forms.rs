@@ -222,7 +222,10 @@ impl Stores {
         let server = RedisServer::start();
         let folder = tempfile::tempdir().unwrap();
         let file = format!("sqlite:{}", folder.path().join("locks.db").display());
-        let client = |url: &str| Client::builder(url).build().expect("the url is right");
+        // A machine that is busy with other things may take long to answer: no test is about that.
+        let client = |url: &str| {
+            Client::builder(url).request_timeout(PATIENCE).build().expect("the url is right")
+        };
         let memory = MemoryStore::new();
         let second = memory.another_client();
         let pairs = vec![
