@@ -85,7 +85,7 @@ fn items(gone: &Arc<AtomicBool>) -> impl Stream<Item = u32> + Unpin + use<> {
 
 #[test]
 fn a_stream_dropped_at_any_poll_leaves_nothing_on_every_store() {
-    let stores = Stores::new();
+    let stores = Stores::answering_within(Duration::from_secs(1));
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.unwrap();
@@ -108,7 +108,7 @@ fn a_stream_dropped_at_any_poll_leaves_nothing_on_every_store() {
 
 #[test]
 fn a_stream_dropped_while_it_waits_leaves_no_place_on_every_store() {
-    let stores = Stores::new();
+    let stores = Stores::answering_within(Duration::from_secs(1));
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.unwrap();

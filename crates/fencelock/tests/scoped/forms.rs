@@ -218,13 +218,18 @@ pub(crate) struct Stores {
 }
 
 impl Stores {
+    /// A machine that is busy with other things may take long to answer: no test is about that.
     pub(crate) fn new() -> Self {
+        Self::answering_within(PATIENCE)
+    }
+
+    /// The keeper looks after a request whose answer nobody saw for as long as one may take.
+    pub(crate) fn answering_within(request_timeout: Duration) -> Self {
         let server = RedisServer::start();
         let folder = tempfile::tempdir().unwrap();
         let file = format!("sqlite:{}", folder.path().join("locks.db").display());
-        // A machine that is busy with other things may take long to answer: no test is about that.
         let client = |url: &str| {
-            Client::builder(url).request_timeout(PATIENCE).build().expect("the url is right")
+            Client::builder(url).request_timeout(request_timeout).build().expect("the url is right")
         };
         let memory = MemoryStore::new();
         let second = memory.another_client();
