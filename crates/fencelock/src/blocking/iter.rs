@@ -40,13 +40,13 @@ impl Mutex {
         F: FnOnce(Held) -> I,
         I: IntoIterator,
     {
-        Scoped::Waiting(self.clone(), work)
+        Scoped::Waiting(Box::new(self.clone()), work)
     }
 }
 
 /// The iterator that the consumer sees.
 enum Scoped<F, I: IntoIterator> {
-    Waiting(Mutex, F),
+    Waiting(Box<Mutex>, F),
     Running(Running<I::IntoIter>),
     /// Also while an item is made, so that a panic ends it.
     Over,
