@@ -44,6 +44,8 @@
 
 mod across;
 mod attempt;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod cell;
 mod client;
 mod connect;
@@ -74,6 +76,7 @@ mod revoke;
 mod run;
 mod shared;
 mod state;
+mod stream;
 mod ticket;
 mod url;
 mod waiting;

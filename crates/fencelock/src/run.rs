@@ -61,6 +61,11 @@ where
         // The drop of the guard gives back what the store may still have: nobody waits for that.
         Err(reason) => return Err(error(reason)),
     };
+    finish(guard, output).await
+}
+
+/// Gives the lock back after the work.
+pub(crate) async fn finish<T>(guard: Guard, output: T) -> Result<T, Error> {
     // Work that outlived its lease between two polls is no success.
     guard.check_live()?;
     let (age, names) = (guard.age(), guard.names().clone());
@@ -81,10 +86,8 @@ pub(crate) async fn scoped<Fut: Future>(
     state: impl Fn() -> Option<LossReason>,
     lost: impl Future<Output = LossReason>,
 ) -> Result<Fut::Output, LossReason> {
-    let mut around = HELD_HERE.try_with(Clone::clone).unwrap_or_default();
-    around.push((Arc::clone(&context.identity), names.clone()));
     // The work is made inside the scope too, and dropped before anything is given back.
-    let scoped = HELD_HERE.scope(around, async { work().await });
+    let scoped = HELD_HERE.scope(around(context, names), async { work().await });
     rt::pin!(scoped);
     rt::pin!(lost);
     poll_fn(|cx| {
@@ -99,4 +102,17 @@ pub(crate) async fn scoped<Fut: Future>(
         scoped.as_mut().poll(cx).map(Ok)
     })
     .await
+}
+
+/// The same for work that blocks its thread. Nothing can drop it when the lock is lost.
+#[cfg(feature = "blocking")]
+pub(crate) fn scoped_blocking<T>(context: &Context, names: &Names, work: impl FnOnce() -> T) -> T {
+    HELD_HERE.sync_scope(around(context, names), work)
+}
+
+/// What is held inside of work under these names.
+fn around(context: &Context, names: &Names) -> Vec<(Arc<str>, Names)> {
+    let mut around = HELD_HERE.try_with(Clone::clone).unwrap_or_default();
+    around.push((Arc::clone(&context.identity), names.clone()));
+    around
 }

@@ -16,6 +16,7 @@ mod own;
 mod renew;
 mod revoke;
 mod run;
+mod stream;
 mod tickets;
 mod told;
 mod ttl;
