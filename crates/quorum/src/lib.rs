@@ -18,6 +18,7 @@
 
 mod ballot;
 mod builder;
+mod ears;
 mod exchange;
 mod fence;
 mod heal;
