@@ -138,8 +138,8 @@ struct Ear {
 }
 
 impl Ear {
-    /// Waiters whose turn less than a majority told leave an entry. So many are enough, and to
-    /// forget them costs a pause.
+    /// Each ballot that is told leaves an entry: to forget those of long ago costs nobody more than
+    /// a pause.
     const MOST_TURNS: usize = 1_000;
 
     /// Whether the waiter of a token is told that one more node says that its turn has come.
@@ -153,11 +153,7 @@ impl Ear {
         // A builder lets no more nodes than bits through.
         *nodes |= 1 << node;
         let now = nodes.count_ones();
-        let is_majority = now > before && usize::try_from(now) == Ok(self.needed);
-        if is_majority {
-            turns.remove(&token);
-        }
-        before == 0 || is_majority
+        now > before && (before == 0 || usize::try_from(now) == Ok(self.needed))
     }
 
     fn is_over(&self) -> bool {
