@@ -52,3 +52,37 @@ impl Crowd {
 fn first(names: &Names) -> &LockName {
     &names.as_slice()[0]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRIP: Duration = Duration::from_millis(3);
+
+    fn names(name: &str) -> Names {
+        Names::one(LockName::new(name).expect("a name"))
+    }
+
+    #[test]
+    fn a_name_is_wanted_until_it_is_granted_with_nobody_behind() {
+        let crowd = Crowd::default();
+        crowd.note(&names("a"), None);
+        assert_eq!(crowd.wanted(&names("a")), None);
+        crowd.note(&names("a"), Some(TRIP));
+        assert_eq!((crowd.wanted(&names("a")), crowd.wanted(&names("b"))), (Some(TRIP), None));
+        crowd.note(&names("b"), None);
+        crowd.note(&names("a"), Some(2 * TRIP));
+        assert_eq!(crowd.wanted(&names("a")), Some(2 * TRIP));
+        crowd.note(&names("a"), None);
+        assert_eq!(crowd.wanted(&names("a")), None);
+    }
+
+    #[test]
+    fn names_without_end_are_not_kept() {
+        let crowd = Crowd::default();
+        for number in 0..3 * Crowd::MOST {
+            crowd.note(&names(&number.to_string()), Some(TRIP));
+            assert!(crowd.names().len() <= Crowd::MOST);
+        }
+    }
+}

@@ -34,6 +34,9 @@ const BEAT: Duration = Duration::from_secs(5);
 /// When a lease is over that nobody gave back, all its waiters look, within so long.
 const AFTER_LEASE_END: Duration = Duration::from_millis(10);
 const ONE_TICK: Duration = Duration::from_millis(1);
+/// A turn is told once by the first node, and once more when a majority has told it: then nobody
+/// else is told by one.
+const TOLD_BY_MAJORITY: u32 = 2;
 /// A window of 16 round trips has room for a turn of each of so many as are ever told at once.
 const MOST_DOUBLINGS: u32 = 3;
 /// Of the pauses that keep ballots apart: as for contenders that nobody tells.
@@ -160,13 +163,14 @@ impl Ballots {
         let beat = BEAT - jitter(BEAT / 4);
         let lease_end = busy.holder.remaining.map(|left| left.saturating_add(ONE_TICK));
         let look_at = clock.now().saturating_add(beat.min(lease_end.unwrap_or(beat)));
-        let told = places.heard(watch, look_at).await;
-        // Others were told, too, or have the same timer.
-        let window = self.window().max(if told { Duration::ZERO } else { AFTER_LEASE_END });
-        let begin = clock.now().saturating_add(jitter(window));
-        // The second time says that a majority tells us, and nobody else.
-        let alone = told && places.heard(watch, begin).await;
-        self.lost = if alone { 0 } else { self.lost + 1 };
+        let mut told = places.heard(watch, look_at).await;
+        if told < TOLD_BY_MAJORITY {
+            // Others were told, too, or have the same timer.
+            let window = self.window().max(if told > 0 { Duration::ZERO } else { AFTER_LEASE_END });
+            let begin = clock.now().saturating_add(jitter(window));
+            told += places.heard(watch, begin).await;
+        }
+        self.lost = if told < TOLD_BY_MAJORITY { self.lost.saturating_add(1) } else { 0 };
         !watch.is_over()
     }
 
@@ -180,19 +184,20 @@ impl Ballots {
     fn window(&self) -> Duration {
         let round_trip = self.round_trip.unwrap_or(ONE_TICK);
         let factor = 2 << self.lost.min(MOST_DOUBLINGS);
-        round_trip.saturating_mul(factor).min(LONGEST_PAUSE)
+        round_trip.saturating_mul(factor).clamp(ONE_TICK, LONGEST_PAUSE)
     }
 }
 
 impl Places {
-    /// Waits until somebody tells us to ask, and says whether; until a moment at the latest.
-    async fn heard(&self, watch: &Watch<'_>, until: Moment) -> bool {
+    /// Waits until we are told to ask, and says how often we were; until a moment at the latest.
+    async fn heard(&self, watch: &Watch<'_>, until: Moment) -> u32 {
         let clock = &watch.context.clock;
         let mut look_at = until.min(watch.end);
         loop {
-            let Letters { ask, next, .. } = self.mail.take();
+            let Letters { ask, turns, next, .. } = self.mail.take();
             if ask || clock.now() >= look_at {
-                return ask;
+                // A connection that broke tells us to ask, too: once.
+                return turns.max(u32::from(ask));
             }
             let next = next.map_or(Moment::NEVER, |next| next.saturating_add(ONE_TICK));
             look_at = look_at.min(next);

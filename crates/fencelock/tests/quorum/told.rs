@@ -118,6 +118,35 @@ async fn a_release_wakes_a_waiter_whom_a_majority_tells_without_a_pause() {
     }
 }
 
+/// Goal: whoever gives back what others want does not take it again before they could. Method: time
+/// stands still, so who stands back for a moment stands back for as long as the test likes.
+#[tokio::test]
+async fn who_gives_a_wanted_lock_back_lets_the_next_go_first() {
+    let world = World::new(3);
+    let holder = world.hold().await;
+    let client = world.client();
+    let again = |mutex: Mutex| tokio::spawn(async move { mutex.lock().await.expect("its turn") });
+    let first = again(client.mutex("job").ttl(TTL));
+    world.until("it waits", || world.lines() == [1; 3]).await;
+    let other = world.waiter(&[2; 3]).await;
+    world.release(holder).await;
+    let guard = within(first).await.expect("no panic");
+    let asked = world.asked();
+    assert_eq!(guard.release().await, Released::Held);
+    let first = again(client.mutex("job").ttl(TTL));
+    let guard = within(other).await.expect("no panic");
+    assert_eq!(world.asked(), asked + 1, "only the other has asked");
+    // Behind it, and served as anybody.
+    world
+        .until("it waits again", || {
+            world.clock.advance(millis(1));
+            world.lines() == [1; 3]
+        })
+        .await;
+    assert_eq!(guard.release().await, Released::Held);
+    assert_eq!(within(first).await.expect("no panic").release().await, Released::Held);
+}
+
 #[tokio::test]
 async fn a_node_that_is_down_keeps_nobody_from_being_told() {
     let world = World::new(3);
