@@ -28,7 +28,7 @@ use crate::{
     node::Node,
     quorum::Quorum,
     round::{Heard, Ignored, Round},
-    tally::{answered, no_quorum},
+    tally::{answered, failed, no_quorum},
 };
 
 /// What listeners of clients are called at each node. Has as many entries as there are
@@ -55,7 +55,8 @@ impl Ears {
     }
 }
 
-/// Listens at all nodes that can be listened to.
+/// Listens at all nodes that can be listened to. Goes on without those that are late, which are
+/// listened to when they answer.
 pub(crate) async fn listen(
     quorum: &Quorum,
     sink: Arc<dyn WakeupSink>,
@@ -65,36 +66,30 @@ pub(crate) async fn listen(
     if !quorum.can.wakeups {
         return Err(StoreError::unsupported("too few nodes of the quorum tell anybody anything"));
     }
-    let listener = rt::fresh_listener();
-    let ears = Arc::clone(&quorum.ears);
-    let (turns, needed) = (Mutex::default(), quorum.needed);
-    let is_over = AtomicBool::new(false);
-    let ear = Arc::new(Ear { listener, ears, sink, needed, turns, is_over });
+    let ear = Arc::new(Ear::new(quorum, sink));
+    let end = End(Arc::clone(&ear));
     let by = quorum.node_by(now, by);
     let calls = quorum.nodes.iter().enumerate().map(|(index, node)| {
-        let at_node = AtNode { ear: Arc::clone(&ear), node: index };
-        let call = listen_at(Arc::clone(node), at_node, by);
-        Some(Box::pin(call) as BoxFuture<'static, Heard<Subscription>>)
+        let call = listen_at(Arc::clone(node), index, Arc::clone(&ear), by);
+        Some(Box::pin(call) as BoxFuture<'static, Heard<()>>)
     });
     let mut round = Round::new(calls, Arc::new(Ignored));
-    // A node that answers after this is not listened to: nobody would keep its subscription.
-    round.until(|_| false).await;
-    if answered(round.heard()) < quorum.needed {
-        return Err(no_quorum(quorum, round.heard(), Outcome::NotDone, |_| "listening"));
+    let enough = |heard: &[_]| answered(heard) >= quorum.needed;
+    round.until(|heard| enough(heard) || failed(heard) > quorum.spare()).await;
+    if !enough(round.heard()) {
+        return Err(no_quorum(quorum, round.heard(), Outcome::NotDone, |()| "listening"));
     }
-    let nodes: Vec<_> = round.take().into_iter().map(|heard| Some(heard?.ok()?.answer)).collect();
-    let at_nodes = nodes.iter().map(|node| node.as_ref().map(|node| node.listener)).collect();
-    let end = End { ear: Arc::clone(&ear), nodes };
-    ear.ears.at_nodes().insert(listener, at_nodes);
     if ear.is_over() {
-        // It broke before anybody could be told; its end takes the entry away.
+        // Before anybody could be told.
         return Err(StoreError::unavailable("a node ended its subscription at once"));
     }
-    Ok(Subscription::new(listener, end))
+    Ok(Subscription::new(ear.listener, end))
 }
 
-async fn listen_at(node: Arc<Node>, at_node: AtNode, by: Moment) -> Heard<Subscription> {
-    node.store.listen(Arc::new(at_node), by).await.map(Reply::new)
+async fn listen_at(node: Arc<Node>, index: usize, ear: Arc<Ear>, by: Moment) -> Heard<()> {
+    let sink = Arc::new(AtNode { ear: Arc::clone(&ear), node: index });
+    ear.keep(index, node.store.listen(sink, by).await?);
+    Ok(Reply::new(()))
 }
 
 /// Hears one node.
@@ -133,11 +128,26 @@ struct Ear {
     needed: usize,
     /// Which nodes told a token that its turn has come, as bits.
     turns: Mutex<HashMap<Token, u16>>,
+    subscriptions: Mutex<Vec<Subscription>>,
     /// One of its subscriptions broke, or nobody listens any more.
     is_over: AtomicBool,
 }
 
 impl Ear {
+    fn new(quorum: &Quorum, sink: Arc<dyn WakeupSink>) -> Self {
+        let (listener, ears) = (rt::fresh_listener(), Arc::clone(&quorum.ears));
+        ears.at_nodes().insert(listener, vec![None; quorum.nodes.len()]);
+        Self {
+            listener,
+            ears,
+            sink,
+            needed: quorum.needed,
+            turns: Mutex::default(),
+            subscriptions: Mutex::default(),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
     /// Each ballot that is told leaves an entry: to forget those of long ago costs nobody more than
     /// a pause.
     const MOST_TURNS: usize = 1_000;
@@ -156,6 +166,25 @@ impl Ear {
         now > before && (before == 0 || usize::try_from(now) == Ok(self.needed))
     }
 
+    /// Keeps the subscription of a node, unless nobody listens any more.
+    fn keep(&self, node: usize, subscription: Subscription) {
+        let mut subscriptions = self.subscriptions();
+        // Looked at under the lock under which the end takes them away.
+        if self.is_over() {
+            drop(subscriptions);
+            return;
+        }
+        if let Some(at_nodes) = self.ears.at_nodes().get_mut(&self.listener) {
+            at_nodes[node] = Some(subscription.listener);
+        }
+        subscriptions.push(subscription);
+    }
+
+    fn subscriptions(&self) -> MutexGuard<'_, Vec<Subscription>> {
+        // Nothing under this lock can panic half way.
+        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
@@ -169,14 +198,13 @@ impl Ear {
 }
 
 /// Ends the subscriptions with it.
-struct End {
-    ear: Arc<Ear>,
-    #[allow(dead_code)] // Their drop is what they are kept for.
-    nodes: Vec<Option<Subscription>>,
-}
+struct End(Arc<Ear>);
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.ear.end();
+        self.0.end();
+        let subscriptions = std::mem::take(&mut *self.0.subscriptions());
+        // Their drop goes to the nodes: not under the lock.
+        drop(subscriptions);
     }
 }

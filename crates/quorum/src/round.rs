@@ -55,11 +55,6 @@ impl<A: Send + 'static> Round<A> {
         &self.heard
     }
 
-    /// What is known by now, to be kept: what comes later is told to [`Late`].
-    pub(crate) fn take(mut self) -> Vec<Option<Heard<A>>> {
-        std::mem::take(&mut self.heard)
-    }
-
     /// The verdict has fallen: from now on each answer is told to [`Late`] as it comes.
     pub(crate) fn tell(&mut self) {
         self.telling = true;

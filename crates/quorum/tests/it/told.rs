@@ -168,6 +168,34 @@ async fn a_majority_of_nodes_that_tell_is_enough_and_fewer_are_refused() {
     assert_eq!(error.kind(), StoreErrorKind::Denied, "{error}");
 }
 
+/// Time stands still: nobody waits for a node that is slow to listen to.
+#[tokio::test]
+async fn a_node_that_is_late_is_listened_to_when_it_answers() {
+    let world = World::new(3);
+    world.nodes[2].plan(Verb::Listen, Fault::HoldReply);
+    let (ear, subscription) = listening(&world.store, &world).await;
+    let holder = rt::fresh_token();
+    world.hold(holder).await;
+    let first = waits(subscription.listener);
+    assert!(matches!(ask(&world.store, &first, &world).await, Acquired::Queued(_)));
+    assert_eq!(lines(&world), [1, 1, 0]);
+    let _ = world.release(first.token).await.expect("all answer");
+    world.nodes[2].let_go();
+    for _ in 0..1_000 {
+        rt::yield_now().await;
+    }
+    let second = waits(subscription.listener);
+    assert!(matches!(ask(&world.store, &second, &world).await, Acquired::Queued(_)));
+    assert_eq!(lines(&world), [1, 1, 1]);
+    let _ = world.release(holder).await.expect("all answer");
+    assert_eq!(ear.take(), [Wakeup::Turn(second.token); 2]);
+    drop(subscription);
+    world.hold(rt::fresh_token()).await;
+    let third = waits(rt::fresh_listener());
+    assert!(matches!(ask(&world.store, &third, &world).await, Acquired::Busy(_)));
+    assert_eq!(ear.take(), []);
+}
+
 /// The holder of a lock is one that listens, too.
 #[tokio::test]
 async fn a_holder_hears_that_its_lease_is_wanted() {
