@@ -50,9 +50,11 @@ pub(super) async fn lock(watch: &mut Watch<'_>) -> Result<Guard, Error> {
     let mut ballots = Ballots::default();
     if let Some(round_trip) = context.crowd.wanted(watch.plan.names()) {
         ballots.round_trip = Some(round_trip);
-        let window = ballots.window();
-        let begin = context.clock.now().saturating_add(window + jitter(window));
-        context.clock.sleep_until(begin.min(watch.end)).await;
+        let (window, now) = (ballots.window(), context.clock.now());
+        // Whoever has little time keeps most of it.
+        let most = watch.end.saturating_since(now) / 4;
+        let begin = now.saturating_add((window + jitter(window)).min(most));
+        context.clock.sleep_until(begin).await;
     }
     loop {
         let tried_at = context.clock.now();
