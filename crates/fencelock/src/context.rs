@@ -24,6 +24,7 @@ use crate::{
     line::Lines,
     listening::Ears,
     metadata,
+    waiting::Crowd,
 };
 
 /// The settings of a client.
@@ -58,6 +59,8 @@ pub(crate) struct Context {
     pub(crate) ears: Ears,
     /// Who waits for which name inside this process.
     pub(crate) lines: Lines,
+    /// Which locks others wanted too, where no line is kept.
+    pub(crate) crowd: Crowd,
     /// The store as messages call it: without its password.
     pub(crate) display: Arc<str>,
     /// Tells stores apart when one task nests locks.
@@ -104,6 +107,7 @@ impl Context {
             keeper: Keeper::default(),
             ears: Ears::default(),
             lines: Lines::default(),
+            crowd: Crowd::default(),
             display: Arc::from(display),
             identity: Arc::from(identity),
             own_metadata: metadata::own(crate::process::host_name().as_deref(), process),
