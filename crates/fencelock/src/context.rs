@@ -24,6 +24,7 @@ use crate::{
     line::Lines,
     listening::Ears,
     metadata,
+    telemetry::Meter,
 };
 
 /// The settings of a client.
@@ -60,6 +61,8 @@ pub(crate) struct Context {
     pub(crate) lines: Lines,
     /// The store as messages call it: without its password.
     pub(crate) display: Arc<str>,
+    /// Measures what no lock of a class is the cause of.
+    pub(crate) meter: Meter,
     /// Tells stores apart when one task nests locks.
     pub(crate) identity: Arc<str>,
     /// The lines of metadata that describe this process.
@@ -104,6 +107,7 @@ impl Context {
             keeper: Keeper::default(),
             ears: Ears::default(),
             lines: Lines::default(),
+            meter: Meter::of_store(&display),
             display: Arc::from(display),
             identity: Arc::from(identity),
             own_metadata: metadata::own(crate::process::host_name().as_deref(), process),
@@ -168,6 +172,9 @@ impl Context {
         let mut offset = self.offset.lock().unwrap_or_else(PoisonError::into_inner);
         let step = offset.handle_answer(at, sent, received);
         drop(offset);
+        if let Some(step) = step {
+            self.meter.clock_stepped(step);
+        }
         match step {
             Some(ClockStep::Forward(by)) => {
                 tracing::warn!(store = %self.display, ?by, "the clock of the store stepped forward");
@@ -301,6 +308,7 @@ impl Context {
 
     /// Says once that a lease was lost.
     pub(crate) fn report_loss(&self, cell: &LeaseCell, reason: LossReason) {
+        cell.shared.meter.get().lost(reason);
         // A subscriber is the user's code: its panic must not stop the renewal of other leases.
         let report = AssertUnwindSafe(|| {
             tracing::warn!(

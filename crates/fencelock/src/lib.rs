@@ -77,6 +77,7 @@ mod run;
 mod shared;
 mod state;
 mod stream;
+mod telemetry;
 mod ticket;
 mod url;
 mod waiting;
@@ -93,6 +94,8 @@ pub use self::initialise::{IfUsed, Initialised};
 pub(crate) use self::mutex::Order;
 #[cfg(feature = "quorum")]
 pub use self::quorum::{ConnectQuorum, QuorumBuilder, connect_quorum};
+#[cfg(feature = "metrics")]
+pub use self::telemetry::describe_metrics;
 pub use self::{
     across::{AcrossGuard, AcrossHeld, AcrossSlots},
     client::Client,
