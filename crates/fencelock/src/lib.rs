@@ -79,6 +79,8 @@ mod state;
 mod stream;
 mod telemetry;
 mod ticket;
+#[cfg(feature = "tower")]
+pub mod tower;
 mod url;
 mod waiting;
 
