@@ -126,3 +126,16 @@ pub mod store {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Compiles and runs what the guide shows.
+#[cfg(all(doctest, feature = "metrics", feature = "tower"))]
+mod guide {
+    #[doc = include_str!("../../../docs/guide/observability.md")]
+    struct Observability;
+
+    #[doc = include_str!("../../../docs/guide/tower.md")]
+    struct Tower;
+
+    #[doc = include_str!("../../../docs/guide/cron.md")]
+    struct Cron;
+}
