@@ -364,7 +364,7 @@ impl Mutex {
         let running = Running::begin(self);
         let work = async {
             let guard = self.lock().await?;
-            running.granted(&guard);
+            running.granted(guard.fencing_token());
             run::run(guard, work).await
         };
         let result = running.span().within(work).await;

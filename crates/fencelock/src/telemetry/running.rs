@@ -1,7 +1,9 @@
 //! Scoped work as it is traced: one span around its acquire and itself.
 
+use fencelock_core::FencingToken;
+
 use super::spans::Span;
-use crate::{Error, Guard, Mutex};
+use crate::{Error, Mutex};
 
 /// A `run` that is on its way. Dropped before its end, it ends as dropped.
 pub(crate) struct Running {
@@ -24,8 +26,8 @@ impl Running {
         self.span.clone()
     }
 
-    pub(crate) fn granted(&self, guard: &Guard) {
-        self.span.granted(guard.fencing_token());
+    pub(crate) fn granted(&self, fencing_token: Option<FencingToken>) {
+        self.span.granted(fencing_token);
     }
 
     pub(crate) fn ended<T>(mut self, result: Result<T, Error>) -> Result<T, Error> {

@@ -85,3 +85,25 @@ async fn a_run_that_is_lost_or_dropped_says_so() {
     }
     assert_eq!(field(&only("span:dropped", "fencelock.run"), "outcome"), "dropped");
 }
+
+#[tokio::test]
+async fn a_run_of_a_set_across_slots_is_one_span_around_its_parts() {
+    listen();
+    let world = World::reached().await;
+    let set = world.client.mutexes(["span:b", "span:a"]).across_slots();
+    set.run(|held| async move { assert!(held.is_valid()) }).await.unwrap();
+    let lock = set_of("span:a", "span:b");
+    let run = only(&lock, "fencelock.run");
+    assert_eq!(field(&run, "outcome"), "done");
+    assert!(field(&run, "fencing").parse::<u64>().is_ok(), "{run:?}");
+    // In memory it is one part.
+    assert_eq!(only(&lock, "fencelock.acquire").parent, Some("fencelock.run"));
+}
+
+/// Two names as a set shows them.
+fn set_of(first: &str, second: &str) -> String {
+    use fencelock::{LockName, Names};
+
+    let names = [first, second].map(|name| LockName::new(name).unwrap());
+    Names::new(names).unwrap().to_string()
+}

@@ -11,7 +11,7 @@ use std::{
 };
 
 use fencelock_core::{ClockStep, LossReason, Moment};
-use fencelock_store::Clock;
+use fencelock_store::{Clock, rt};
 use metrics::{
     Gauge, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
@@ -102,11 +102,12 @@ pub(crate) struct Timer {
     meter: Meter,
     clock: Clock,
     began: Moment,
+    process: Process,
 }
 
 impl Timer {
     pub(crate) fn begin(meter: Meter, clock: &Clock) -> Self {
-        Self { meter, clock: clock.clone(), began: clock.now() }
+        Self { meter, clock: clock.clone(), began: clock.now(), process: Process::this() }
     }
 
     pub(crate) fn meter(&self) -> Meter {
@@ -114,6 +115,9 @@ impl Timer {
     }
 
     pub(crate) fn acquired(&self, outcome: &'static str) {
+        if self.process.is_another() {
+            return;
+        }
         let Meter { class, store } = self.meter;
         let span = self.clock.now().saturating_since(self.began);
         quietly(|| {
@@ -127,6 +131,7 @@ impl Timer {
 pub(crate) struct Waiting {
     /// The very gauge that was raised: a recorder that is installed meanwhile has another.
     gauge: Option<Gauge>,
+    process: Process,
 }
 
 impl Waiting {
@@ -138,15 +143,30 @@ impl Waiting {
             gauge.increment(1.0);
             gauge
         });
-        Self { gauge: raised }
+        Self { gauge: raised, process: Process::this() }
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if let Some(gauge) = self.gauge.take() {
+        if let Some(gauge) = self.gauge.take().filter(|_| !self.process.is_another()) {
             quietly(|| gauge.decrement(1.0));
         }
+    }
+}
+
+/// Where something began. What is dropped in a forked process belongs to the parent, and a recorder
+/// that was locked at the fork stays locked there for ever.
+#[derive(Clone, Copy, Debug)]
+struct Process(u32);
+
+impl Process {
+    fn this() -> Self {
+        Self(rt::process_id())
+    }
+
+    fn is_another(self) -> bool {
+        self.0 != rt::process_id()
     }
 }
 
