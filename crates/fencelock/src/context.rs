@@ -25,6 +25,7 @@ use crate::{
     listening::Ears,
     metadata,
     telemetry::Meter,
+    waiting::Crowd,
 };
 
 /// The settings of a client.
@@ -59,6 +60,8 @@ pub(crate) struct Context {
     pub(crate) ears: Ears,
     /// Who waits for which name inside this process.
     pub(crate) lines: Lines,
+    /// Which locks others wanted too, where no line is kept.
+    pub(crate) crowd: Crowd,
     /// The store as messages call it: without its password.
     pub(crate) display: Arc<str>,
     /// Measures what no lock of a class is the cause of.
@@ -108,6 +111,7 @@ impl Context {
             ears: Ears::default(),
             lines: Lines::default(),
             meter: Meter::of_store(&display),
+            crowd: Crowd::default(),
             display: Arc::from(display),
             identity: Arc::from(identity),
             own_metadata: metadata::own(crate::process::host_name().as_deref(), process),

@@ -358,6 +358,8 @@ pub(crate) struct Letters {
     pub(crate) granted: Option<(HandOff, Moment)>,
     /// It makes sense to ask now.
     pub(crate) ask: bool,
+    /// How often that was said.
+    pub(crate) turns: u32,
     /// It makes sense to ask then.
     pub(crate) next: Option<Moment>,
 }
@@ -371,7 +373,10 @@ impl Mail {
         let mut letters = self.letters();
         match wakeup {
             Wakeup::Granted(hand_off) => letters.granted = Some((hand_off, now)),
-            Wakeup::Turn(_) => letters.ask = true,
+            Wakeup::Turn(_) => {
+                letters.ask = true;
+                letters.turns = letters.turns.saturating_add(1);
+            }
             Wakeup::Next(_, left) => letters.next = Some(now.saturating_add(left)),
             _ => return,
         }

@@ -3,12 +3,15 @@
 //! ```text
 //!   one task of many here:   line of this process --> turn --> place at the store --> guard
 //!   several names, strict:                                     place at the store --> guard
-//!   no line at the store:    try, sleep, try again (polling)
+//!   several nodes, no line:  try, sleep until told, try again (told)
+//!   nobody tells anything:   try, sleep, try again (polling)
 //! ```
 //! Below this, [`attempt`] asks once.
 
+mod crowd;
 mod place;
 mod polling;
+mod told;
 mod watch;
 
 use std::sync::Arc;
@@ -16,7 +19,7 @@ use std::sync::Arc;
 use fencelock_core::Moment;
 
 pub use self::place::Position;
-pub(crate) use self::{place::Place, watch::Watch};
+pub(crate) use self::{crowd::Crowd, place::Place, watch::Watch};
 use crate::{
     Error, Guard, Mutex, Order,
     attempt::{Tried, attempt},
@@ -43,10 +46,11 @@ pub(crate) async fn lock(
     if span.is_some_and(|span| span.is_zero()) {
         return lock_at_once(watch).await;
     }
-    let can_queue = mutex.context().store.capabilities().queue;
+    let can = mutex.context().store.capabilities();
     match &mutex.retry {
         Some(retry) => polling::lock(&mut watch, retry).await,
-        None if !can_queue => polling::lock(&mut watch, &mutex.context().settings.retry).await,
+        None if !can.queue && can.wakeups => told::lock(&mut watch).await,
+        None if !can.queue => polling::lock(&mut watch, &mutex.context().settings.retry).await,
         None if mutex.order == Order::Turns && plan.names().len() == 1 => in_turn(watch).await,
         None => Place::new(mutex.context(), plan).granted(&mut watch).await,
     }

@@ -56,7 +56,7 @@ impl<'a> Pace<'a> {
     }
 
     /// Sleeps until another try makes sense; false when the wait is over.
-    async fn sleep(&mut self, holder_remaining: Option<Duration>) -> bool {
+    pub(super) async fn sleep(&mut self, holder_remaining: Option<Duration>) -> bool {
         self.failures = 0;
         let Some(pause) = self.backoff.next_delay(rt::chance()) else { return false };
         // The lease may end before the pause does; a little later, so that it really has.
@@ -66,7 +66,7 @@ impl<'a> Pace<'a> {
     }
 
     /// Sleeps after a failure that may pass, for longer each time.
-    async fn sleep_after_failure(&mut self, end: Moment) -> bool {
+    pub(super) async fn sleep_after_failure(&mut self, end: Moment) -> bool {
         let pause = failure_pause(self.failures);
         self.failures += 1;
         self.pause(pause, end).await
