@@ -25,6 +25,7 @@ use crate::{
     Attempt, Error, ErrorKind, Guard, Held, Mutex, Order, Released, Wait,
     context::{Context, loss_reason},
     run,
+    telemetry::Running,
 };
 
 impl Mutex {
@@ -118,8 +119,19 @@ impl AcrossSlots {
         F: FnOnce(AcrossHeld) -> Fut,
         Fut: Future<Output = T>,
     {
+        let running = Running::begin(&self.mutex);
+        let result = running.span().within(self.run_held(&running, work)).await;
+        running.ended(result)
+    }
+
+    async fn run_held<F, Fut, T>(&self, running: &Running, work: F) -> Result<T, Error>
+    where
+        F: FnOnce(AcrossHeld) -> Fut,
+        Fut: Future<Output = T>,
+    {
         let context = self.context();
         let guard = self.lock().await?;
+        running.granted(guard.fencing_token);
         let held = guard.held();
         let work = || work(held.clone());
         let done = run::scoped(context, &held.names, work, || held.loss(), held.lost()).await;

@@ -77,7 +77,10 @@ mod run;
 mod shared;
 mod state;
 mod stream;
+mod telemetry;
 mod ticket;
+#[cfg(feature = "tower")]
+pub mod tower;
 mod url;
 mod waiting;
 
@@ -93,6 +96,8 @@ pub use self::initialise::{IfUsed, Initialised};
 pub(crate) use self::mutex::Order;
 #[cfg(feature = "quorum")]
 pub use self::quorum::{ConnectQuorum, QuorumBuilder, connect_quorum};
+#[cfg(feature = "metrics")]
+pub use self::telemetry::describe_metrics;
 pub use self::{
     across::{AcrossGuard, AcrossHeld, AcrossSlots},
     client::Client,
@@ -121,3 +126,16 @@ pub mod store {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Compiles and runs what the guide shows.
+#[cfg(all(doctest, feature = "metrics", feature = "tower"))]
+mod guide {
+    #[doc = include_str!("../../../docs/guide/observability.md")]
+    struct Observability;
+
+    #[doc = include_str!("../../../docs/guide/tower.md")]
+    struct Tower;
+
+    #[doc = include_str!("../../../docs/guide/cron.md")]
+    struct Cron;
+}

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::{
     Error, Guard, Mutex, Position,
     plan::Plan,
+    telemetry::Acquiring,
     waiting::{Place, Watch},
 };
 
@@ -22,13 +23,23 @@ pub struct Queued {
     place: Place,
     /// It was free at once.
     granted: Option<Guard>,
+    /// From taking the place until the grant.
+    acquiring: Acquiring,
 }
 
 impl Queued {
     pub(crate) async fn take(mutex: &Mutex, plan: Plan) -> Result<Self, Error> {
+        let mut acquiring = Acquiring::begin(mutex.context(), &plan, mutex.class);
+        let span = acquiring.span();
         let mut place = Place::new(mutex.context(), &plan);
-        let granted = place.take(&mut Watch::new(mutex, &plan, mutex.wait.span())).await?;
-        Ok(Self { mutex: mutex.clone(), plan, place, granted })
+        let mut watch = Watch::new(mutex, &plan, mutex.wait.span(), &mut acquiring);
+        let granted = span.within(place.take(&mut watch)).await;
+        let granted = match granted.transpose() {
+            // It is placed, and waits from now on.
+            None => None,
+            Some(result) => Some(acquiring.waited(result)?),
+        };
+        Ok(Self { mutex: mutex.clone(), plan, place, granted, acquiring })
     }
 
     /// Waits until the lock is granted; for as long as the handle's `wait` allows, each time.
@@ -42,8 +53,11 @@ impl Queued {
         if let Some(guard) = self.granted.take() {
             return Ok(guard);
         }
-        let mut watch = Watch::new(&self.mutex, &self.plan, self.mutex.wait.span());
-        self.place.granted(&mut watch).await
+        let (span, wait) = (self.acquiring.span(), self.mutex.wait.span());
+        let mut watch = Watch::new(&self.mutex, &self.plan, wait, &mut self.acquiring);
+        let guard = span.within(self.place.granted(&mut watch)).await?;
+        // A wait that expired keeps its place: only a grant ends the acquire.
+        self.acquiring.waited(Ok(guard))
     }
 
     /// Where in the line it was when the store was last asked. Nothing once it is granted.

@@ -26,6 +26,7 @@ use crate::{
     context::Context,
     line::{Gift, Joined, Turn},
     plan::Plan,
+    telemetry::Acquiring,
 };
 
 /// Tries once, for at most one request's time.
@@ -35,12 +36,16 @@ pub(crate) async fn try_once(context: &Arc<Context>, plan: &Plan) -> Result<Trie
 }
 
 /// Waits until the lock is granted or the wait is over.
-pub(crate) async fn lock(mutex: &Mutex, plan: &Plan) -> Result<Guard, Error> {
+pub(crate) async fn lock(
+    mutex: &Mutex,
+    plan: &Plan,
+    acquiring: &mut Acquiring,
+) -> Result<Guard, Error> {
     let span = mutex.wait.span();
+    let mut watch = Watch::new(mutex, plan, span, acquiring);
     if span.is_some_and(|span| span.is_zero()) {
-        return lock_at_once(mutex, plan).await;
+        return lock_at_once(watch).await;
     }
-    let mut watch = Watch::new(mutex, plan, span);
     let can = mutex.context().store.capabilities();
     match &mutex.retry {
         Some(retry) => polling::lock(&mut watch, retry).await,
@@ -51,16 +56,15 @@ pub(crate) async fn lock(mutex: &Mutex, plan: &Plan) -> Result<Guard, Error> {
     }
 }
 
-async fn lock_at_once(mutex: &Mutex, plan: &Plan) -> Result<Guard, Error> {
-    match try_once(mutex.context(), plan).await? {
+async fn lock_at_once(mut watch: Watch<'_>) -> Result<Guard, Error> {
+    watch.acquiring.asks();
+    match try_once(watch.context, watch.plan).await? {
         Tried::Granted(guard) => Ok(guard),
         Tried::Busy(busy) => {
-            let mut watch = Watch::new(mutex, plan, Some(std::time::Duration::ZERO));
             watch.busy(&busy);
             Err(watch.expired())
         }
         Tried::Queued(queued, _) => {
-            let mut watch = Watch::new(mutex, plan, Some(std::time::Duration::ZERO));
             watch.busy(&queued.busy);
             Err(watch.expired())
         }
@@ -76,6 +80,7 @@ async fn in_turn(mut watch: Watch<'_>) -> Result<Guard, Error> {
             Joined::First(turn) => break (turn, None),
             Joined::Behind(waiting) => waiting,
         };
+        watch.acquiring.contended();
         if watch.mutex.on_busy.is_some()
             && let Some(view) = waiting.seen()
         {

@@ -254,6 +254,7 @@ impl Place {
         let live = live(hears, plan.is_barging(), claim);
         armed.wish(PlaceRequest::new(claim, live), reserve);
         let tried_at = context.clock.now();
+        watch.acquiring.asks();
         let asked = armed.send(tried_at, context.call_limit_from(tried_at, watch.limit())).await;
         let sent = asked.sent;
         let tried = match asked.result {

@@ -20,6 +20,7 @@ pub(super) async fn lock(wait: &mut Watch<'_>, retry: &RetryStrategy) -> Result<
     let mut pace = Pace::new(context, retry, wait.end);
     loop {
         let tried_at = context.clock.now();
+        wait.acquiring.asks();
         let error = match attempt(context, wait.plan, wait.limit()).await? {
             Tried::Granted(guard) => return Ok(guard),
             Tried::Busy(busy) => {

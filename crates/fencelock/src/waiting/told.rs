@@ -58,6 +58,7 @@ pub(super) async fn lock(watch: &mut Watch<'_>) -> Result<Guard, Error> {
     }
     loop {
         let tried_at = context.clock.now();
+        watch.acquiring.asks();
         let error = match ballots.next(watch).await? {
             Tried::Granted(guard) => {
                 context.crowd.note(watch.plan.names(), ballots.wanted());
