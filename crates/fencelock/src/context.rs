@@ -25,7 +25,7 @@ use crate::{
     listening::Ears,
     metadata,
     telemetry::Meter,
-    waiting::Crowd,
+    waiting::Contested,
 };
 
 /// The settings of a client.
@@ -61,7 +61,7 @@ pub(crate) struct Context {
     /// Who waits for which name inside this process.
     pub(crate) lines: Lines,
     /// Which locks others wanted too, where no line is kept.
-    pub(crate) crowd: Crowd,
+    pub(crate) contested: Contested,
     /// The store as messages call it: without its password.
     pub(crate) display: Arc<str>,
     /// Measures what no lock of a class is the cause of.
@@ -111,7 +111,7 @@ impl Context {
             ears: Ears::default(),
             lines: Lines::default(),
             meter: Meter::of_store(&display),
-            crowd: Crowd::default(),
+            contested: Contested::default(),
             display: Arc::from(display),
             identity: Arc::from(identity),
             own_metadata: metadata::own(crate::process::host_name().as_deref(), process),

@@ -8,7 +8,7 @@
 //! ```
 //! Below this, [`attempt`] asks once.
 
-mod crowd;
+mod contested;
 mod place;
 mod polling;
 mod told;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use fencelock_core::Moment;
 
 pub use self::place::Position;
-pub(crate) use self::{crowd::Crowd, place::Place, watch::Watch};
+pub(crate) use self::{contested::Contested, place::Place, watch::Watch};
 use crate::{
     Error, Guard, Mutex, Order,
     attempt::{Tried, attempt},

@@ -48,7 +48,7 @@ pub(super) async fn lock(watch: &mut Watch<'_>) -> Result<Guard, Error> {
     let context = watch.context;
     let mut pace = Pace::new(context, &context.settings.retry, watch.end);
     let mut ballots = Ballots::default();
-    if let Some(round_trip) = context.crowd.wanted(watch.plan.names()) {
+    if let Some(round_trip) = context.contested.wanted(watch.plan.names()) {
         ballots.round_trip = Some(round_trip);
         let (window, now) = (ballots.window(), context.clock.now());
         // Whoever has little time keeps most of it.
@@ -61,7 +61,7 @@ pub(super) async fn lock(watch: &mut Watch<'_>) -> Result<Guard, Error> {
         watch.acquiring.asks();
         let error = match ballots.next(watch).await? {
             Tried::Granted(guard) => {
-                context.crowd.note(watch.plan.names(), ballots.wanted());
+                context.contested.note(watch.plan.names(), ballots.wanted());
                 return Ok(guard);
             }
             Tried::Queued(queued, _) => {

@@ -13,11 +13,11 @@ use fencelock_core::{LockName, Names};
 
 /// The names, and how long a ballot takes.
 #[derive(Debug, Default)]
-pub(crate) struct Crowd {
+pub(crate) struct Contested {
     names: Mutex<HashMap<LockName, Duration>>,
 }
 
-impl Crowd {
+impl Contested {
     /// So many are enough for whoever locks in a loop; to forget them costs others a turn.
     const MOST: usize = 1_000;
 
@@ -65,24 +65,27 @@ mod tests {
 
     #[test]
     fn a_name_is_wanted_until_it_is_granted_with_nobody_behind() {
-        let crowd = Crowd::default();
-        crowd.note(&names("a"), None);
-        assert_eq!(crowd.wanted(&names("a")), None);
-        crowd.note(&names("a"), Some(TRIP));
-        assert_eq!((crowd.wanted(&names("a")), crowd.wanted(&names("b"))), (Some(TRIP), None));
-        crowd.note(&names("b"), None);
-        crowd.note(&names("a"), Some(2 * TRIP));
-        assert_eq!(crowd.wanted(&names("a")), Some(2 * TRIP));
-        crowd.note(&names("a"), None);
-        assert_eq!(crowd.wanted(&names("a")), None);
+        let contested = Contested::default();
+        contested.note(&names("a"), None);
+        assert_eq!(contested.wanted(&names("a")), None);
+        contested.note(&names("a"), Some(TRIP));
+        assert_eq!(
+            (contested.wanted(&names("a")), contested.wanted(&names("b"))),
+            (Some(TRIP), None)
+        );
+        contested.note(&names("b"), None);
+        contested.note(&names("a"), Some(2 * TRIP));
+        assert_eq!(contested.wanted(&names("a")), Some(2 * TRIP));
+        contested.note(&names("a"), None);
+        assert_eq!(contested.wanted(&names("a")), None);
     }
 
     #[test]
     fn names_without_end_are_not_kept() {
-        let crowd = Crowd::default();
-        for number in 0..3 * Crowd::MOST {
-            crowd.note(&names(&number.to_string()), Some(TRIP));
-            assert!(crowd.names().len() <= Crowd::MOST);
+        let contested = Contested::default();
+        for number in 0..3 * Contested::MOST {
+            contested.note(&names(&number.to_string()), Some(TRIP));
+            assert!(contested.names().len() <= Contested::MOST);
         }
     }
 }
