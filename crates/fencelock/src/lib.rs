@@ -51,6 +51,7 @@ mod client;
 mod connect;
 mod context;
 mod danger;
+mod election;
 mod error;
 pub mod fenced;
 mod guard;
@@ -98,6 +99,7 @@ pub use self::{
     client::Client,
     connect::{ClientBuilder, Connect, RestartGuard, connect},
     danger::Danger,
+    election::{Election, Leader, Leadership, Leading, Observation, Observed},
     error::{Error, ErrorKind, RetryAdvice},
     guard::Guard,
     held::Held,
