@@ -50,6 +50,8 @@ pub(crate) struct Outcome {
     pub(crate) status: Status,
     /// Why it was stopped, if it was not the command's own or the user's doing.
     pub(crate) stopped_by_us: Option<StopReason>,
+    /// Whether somebody told it to end by a signal to this process.
+    pub(crate) told_to_end: bool,
     /// How many processes it had left behind in its group.
     pub(crate) left_behind: usize,
     /// The signal that was typed at the terminal and ended the command. The caller should end by it

@@ -92,7 +92,6 @@ impl Leadership {
     }
 
     /// The guard of the term, for the rest of what it can tell.
-    #[must_use]
     pub fn guard(&self) -> &Guard {
         &self.guard
     }
