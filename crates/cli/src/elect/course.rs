@@ -57,6 +57,7 @@ impl Candidate<'_> {
     async fn lead(&self, minder: &mut Minder, signals: &Signals) -> Result<u8, Failure> {
         let clock = self.holding.client.clock();
         let console = &self.holding.context.console;
+        let what = waiting::shown(self.holding.asked.names);
         let mut pauses = Pauses::default();
         let mut has_led = false;
         loop {
@@ -69,6 +70,8 @@ impl Candidate<'_> {
                         Next::End => return end,
                         Next::Campaign => Duration::ZERO,
                         Next::CampaignAfterPause => {
+                            let status = ended.outcome.status;
+                            console.notice(&format!("{what}: the command ended by {status}"));
                             pauses.after(clock.now().saturating_since(began))
                         }
                     }

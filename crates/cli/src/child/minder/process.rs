@@ -102,9 +102,10 @@ fn watch(wrapper: &OwnedFd, hello_line: OwnedFd, serves: Serves) -> io::Result<(
             Line::Ended => break,
         }
         let newcomer = if hello { hello_line.take() } else { None };
-        if let Some(line) = &newcomer {
-            watch.group = meet(line);
-        }
+        // A group that is watched stays watched, whatever happens on the line of greetings: its end
+        // is there too when the wrapper dies, and may be seen before that of the wrapper's own line.
+        let met = newcomer.as_ref().and_then(meet);
+        watch.group = watch.group.or(met);
         if watch.group.is_some() && watch.deadline.is_some_and(Deadline::is_past) {
             // Said first: a wrapper that sees the command end by this finds out why.
             send(wrapper, Message::Killing);
