@@ -6,7 +6,7 @@ use fencelock_testkit::{Process, RedisServer, eventually, process_exists};
 use crate::support::{Bench, LIMIT, finish, wait_for_stderr};
 
 /// A command that says its term and goes on until it is told to end, or may go.
-const LEAD: &str = "echo $FENCELOCK_FENCING_TOKEN >>terms; echo $$ >pid; \
+const LEAD: &str = "echo $$ >pid; echo $FENCELOCK_FENCING_TOKEN >>terms; \
                     while [ ! -e go ]; do sleep 0.01; done";
 
 fn start(bench: &Bench, flags: &[&str], script: &str) -> Process {
@@ -166,7 +166,7 @@ fn a_wrapper_that_was_frozen_leads_again_under_the_same_minder() {
 fn a_wrapper_that_is_killed_takes_all_of_its_command_along_every_time() {
     let bench = Bench::new();
     let script =
-        "echo $FENCELOCK_FENCING_TOKEN >>terms; echo $$ >pid; (while :; do sleep 1; done) & wait";
+        "echo $$ >pid; echo $FENCELOCK_FENCING_TOKEN >>terms; (while :; do sleep 1; done) & wait";
     for round in 1..16 {
         let mut elector = start(&bench, &[], script);
         terms(&bench, round);
