@@ -123,3 +123,8 @@ pub mod store {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// And those of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/election.md")]
+struct Election;
