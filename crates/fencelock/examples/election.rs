@@ -20,9 +20,7 @@ async fn main() -> Result<(), fencelock::Error> {
         let mut leaders = election.observe();
         while let Some(observed) = leaders.next().await {
             match observed {
-                Ok(Observed::Leader(leader)) => {
-                    println!("{} leads, {:?}", leader.info, leader.term)
-                }
+                Ok(Observed::Leader(leader)) => println!("term {:?}: {}", leader.term, leader.info),
                 Ok(_) => println!("nobody leads"),
                 Err(error) => println!("who leads is not known: {error}"),
             }

@@ -127,4 +127,4 @@ struct Readme;
 /// And those of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/election.md")]
-struct Election;
+struct ElectionGuide;

@@ -23,7 +23,7 @@ use crate::world::{World, millis, name, now, secs, until};
 async fn work(leading: Leading, terms: mpsc::UnboundedSender<FencingToken>, inside: Inside) {
     terms.send(leading.term().expect("there are fencing tokens")).expect("somebody listens");
     let _inside = inside;
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// How often work ended, and how often its lease was over by then.
