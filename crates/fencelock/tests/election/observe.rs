@@ -68,10 +68,12 @@ async fn an_observer_sees_each_leader_and_the_vacancy_between_them() {
 #[tokio::test]
 async fn a_leader_that_stays_is_told_once_and_looked_at_once_in_a_beat() {
     let world = World::reached().await;
-    let _leadership = world.client.election("job").ttl(secs(3)).campaign("a").await.unwrap();
-    let election = world.client.election("job");
+    let election = world.client.election("job").ttl(secs(3_600));
+    let leadership = election.campaign("a").await.unwrap();
     let (mut observation, item) = next(&world, election.observe()).await;
     assert_eq!(info(&item), "a");
+    // A renewal is no news.
+    leadership.guard().renew(secs(7_200)).await.unwrap();
     let before = world.faulty.calls(Verb::Inspect);
     let task = tokio::spawn(async move { observation.next().await });
     let end = world.clock.now().saturating_add(secs(60));
