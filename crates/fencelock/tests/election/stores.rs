@@ -97,6 +97,13 @@ async fn an_observer_sees_every_leader_in_the_order_of_the_terms_on_redis() {
 }
 
 #[tokio::test]
+async fn an_observer_sees_every_leader_in_the_order_of_the_terms_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("locks.db").display());
+    three_candidates_and_an_observer(four(|| Client::builder(&url).build().unwrap())).await;
+}
+
+#[tokio::test]
 async fn an_observer_sees_every_leader_in_the_order_of_the_terms_on_a_quorum() {
     let servers = [RedisServer::start(), RedisServer::start(), RedisServer::start()];
     let mut clients = Vec::new();
