@@ -19,8 +19,8 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use child::{
-    Child, Clock, Controls, Deadline, Minder, Notice, Outcome, Signals, SpawnError, SpawnErrorKind,
-    Status, Stop, StopReason, die_of, spawn, supervise,
+    Child, Clock, Controls, Deadline, Minder, Notice, Outcome, Serves, Signals, SpawnError,
+    SpawnErrorKind, Status, Stop, StopReason, die_of, spawn, supervise,
 };
 use tokio::sync::watch;
 
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Box<dyn std::error::Error>> {
-    let mut minder = Minder::fork()?;
+    let mut minder = Minder::fork(Serves::One)?;
     let signals = Signals::install()?;
     let options = parse(std::env::args().skip(1))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -3,9 +3,11 @@
 //! It only says what there is; values stay text and are read in `settings`, where those of the
 //! environment and of files are read too.
 
+mod elect;
 mod flags;
 mod init;
 
+pub(crate) use elect::Elect;
 pub(crate) use flags::Flags;
 pub(crate) use init::Init;
 
@@ -38,6 +40,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Run),
+    Elect(Elect),
     Acquire(Acquire),
     Renew(Renew),
     Release(Release),

@@ -19,18 +19,7 @@ pub(crate) fn run() -> String {
   fencelock run nightly --wait 10m --store redis://locks.example -- ./backup.sh
   fencelock run a b -- sh -c 'echo \"$FENCELOCK_FENCING_TOKEN\"'
 
-The command's environment:
-  FENCELOCK_NAME           the locks it runs under, one a line
-                           (with --name-hex: in hexadecimal digits)
-  FENCELOCK_FENCING_TOKEN  a number that grows with every grant: let what you
-                           write to refuse smaller ones; unset where the store
-                           has none
-  FENCELOCK_DEADLINE_MS    until when the lock is held at least, in milliseconds
-                           since 1970, as of the start of the command: renewals
-                           move it on
-  FENCELOCK_STORE          the store, without its password
-  FENCELOCK_TOKEN          the token, only with --export-token
-
+{ENVIRONMENT}
 fencelock ends when the command ends, not with its own standard input or
 terminal: a command that nobody waits for any more keeps the lock until somebody
 sends it (or fencelock) a signal.
@@ -42,6 +31,52 @@ kept for KILL (2 % of the ttl, at least 20ms) may take at most half of the ttl.
         exit::table()
     )
 }
+
+/// What `elect` does besides what its options say.
+pub(crate) fn elect() -> String {
+    format!(
+        "Examples:
+  fencelock elect scheduler --store redis://locks.example -- ./scheduler
+  fencelock elect api --ttl 5s --meta info=10.0.0.7:8080 -- ./api --port 8080
+  fencelock show scheduler                   who leads, and what it says of itself
+  fencelock revoke scheduler                 move it to another machine
+
+When COMMAND ends:
+  told to, by a signal to fencelock   the same exit code as with run
+  lost, or asked back by a revoke     campaign again, at once
+  well (0, or HUP INT TERM PIPE)      end with its exit code
+  otherwise (on-failure)              campaign again after a pause: 100ms, then
+                                      doubling up to 30s while it ends soon
+With --restart always it campaigns again whatever the exit code, with never it
+ends with it: then a lost leadership is exit code 79. It resigns before each
+pause, so where COMMAND fails it does not keep the others from running it.
+
+A candidate waits until it is elected: there is no --wait. What is wrong at the
+start ends it (69, 77); later it waits until the store is back. --meta is what
+observers see, info=... is what the library calls the leader's info.
+
+{ENVIRONMENT}
+Each start of COMMAND has a larger fencing token: it is the term.
+
+{}",
+        exit::table()
+    )
+}
+
+/// What `run` and `elect` tell their command.
+const ENVIRONMENT: &str = "\
+The command's environment:
+  FENCELOCK_NAME           the locks it runs under, one a line
+                           (with --name-hex: in hexadecimal digits)
+  FENCELOCK_FENCING_TOKEN  a number that grows with every grant: let what you
+                           write to refuse smaller ones; unset where the store
+                           has none
+  FENCELOCK_DEADLINE_MS    until when the lock is held at least, in milliseconds
+                           since 1970, as of the start of the command: renewals
+                           move it on
+  FENCELOCK_STORE          the store, without its password
+  FENCELOCK_TOKEN          the token, only with --export-token
+";
 
 /// What all commands have in common.
 pub(crate) fn overview() -> String {

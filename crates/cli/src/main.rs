@@ -17,6 +17,7 @@ mod child;
 mod commands;
 mod console;
 mod context;
+mod elect;
 mod exit;
 mod failure;
 mod help;

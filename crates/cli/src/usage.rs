@@ -42,7 +42,9 @@ fn unknown_argument(error: &Error, scope: &clap::Command) -> String {
     let option = written.split('=').next().unwrap_or_default();
     if !option.starts_with('-') {
         return match scope.get_name() {
-            "run" => format!("unexpected argument `{option}`: the command comes after `--`"),
+            "run" | "elect" => {
+                format!("unexpected argument `{option}`: the command comes after `--`")
+            }
             "init" => format!("unexpected argument `{option}`: servers are named with --store"),
             _ => format!("unexpected argument `{option}`"),
         };

@@ -6,8 +6,8 @@ use fencelock_core::{InspectRequest, ListRequest, LockName, Moment, Names, Token
 use fencelock_store::{Capabilities, Clock, Store};
 
 use crate::{
-    ClientBuilder, Danger, Error, ErrorKind, Guard, Inspection, Mutex, Renew, Revoked, Ticket,
-    TokenLease,
+    ClientBuilder, Danger, Election, Error, ErrorKind, Guard, Inspection, Mutex, Renew, Revoked,
+    Ticket, TokenLease,
     context::{Context, Settings},
     leave, revoke,
 };
@@ -112,6 +112,15 @@ impl Client {
         let names: Result<Vec<LockName>, String> = names.into_iter().map(parse).collect();
         let names = names.and_then(|names| Names::new(names).map_err(|error| error.to_string()));
         Mutex::new(self.clone(), names)
+    }
+
+    /// An election by name. No I/O; a wrong name is told by the first verb.
+    pub fn election<N>(&self, name: N) -> Election
+    where
+        N: TryInto<LockName>,
+        N::Error: fmt::Display,
+    {
+        Election::new(self.clone(), self.mutex(name))
     }
 
     /// A lease that was acquired elsewhere and is known by its token.

@@ -51,6 +51,7 @@ mod client;
 mod connect;
 mod context;
 mod danger;
+mod election;
 mod error;
 pub mod fenced;
 mod guard;
@@ -103,6 +104,7 @@ pub use self::{
     client::Client,
     connect::{ClientBuilder, Connect, RestartGuard, connect},
     danger::Danger,
+    election::{Election, Leader, Leadership, Leading, Observation, Observed},
     error::{Error, ErrorKind, RetryAdvice},
     guard::Guard,
     held::Held,
@@ -139,3 +141,7 @@ mod guide {
     #[doc = include_str!("../../../docs/guide/cron.md")]
     struct Cron;
 }
+/// And those of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/election.md")]
+struct ElectionGuide;

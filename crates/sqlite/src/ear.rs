@@ -100,8 +100,10 @@ impl Ear {
             return;
         }
         loop {
-            let received = rt::select! {
-                received = state.socket.recv(&mut buffer) => received,
+            // Not `recv`: once the socket was shut it never ends and never yields, since such a socket
+            // is always ready and yet has nothing (https://github.com/tokio-rs/tokio/issues/1679).
+            let ready = rt::select! {
+                ready = state.socket.readable() => ready,
                 () = state.news.notified() => return,
                 () = changed(watch.as_ref()) => {
                     if state.seat.is_there() {
@@ -110,10 +112,15 @@ impl Ear {
                     return;
                 }
             };
-            let Ok(length) = received else { return };
-            if state.over.load(Ordering::Acquire) {
+            // Before the socket is shut this is set.
+            if ready.is_err() || state.over.load(Ordering::Acquire) {
                 return;
             }
+            let length = match state.socket.try_recv(&mut buffer) {
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(_) => return,
+            };
             if let Some(wakeup) = message::decode(&buffer[..length]) {
                 self.sink.wake(wakeup);
             }

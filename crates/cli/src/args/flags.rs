@@ -108,7 +108,7 @@ impl Flags for Init {
     }
 }
 
-fn add_all(layer: &mut Layer, groups: &[&dyn Flags]) {
+pub(super) fn add_all(layer: &mut Layer, groups: &[&dyn Flags]) {
     for group in groups {
         group.add_to(layer);
     }

@@ -25,6 +25,15 @@ use super::proc;
 use super::sys::{self, Fork};
 use super::wire::{Message, Packet};
 
+/// How many commands a minder is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Serves {
+    /// One: the minder ends with it.
+    One,
+    /// One after the other: a process with threads can't fork another minder.
+    Many,
+}
+
 /// The process that kills the command if this one can't.
 #[derive(Debug)]
 #[must_use = "dropping the minder while the command runs kills the command"]
@@ -34,7 +43,10 @@ pub(crate) struct Minder {
     line: Option<Arc<OwnedFd>>,
     watched: OnceLock<AsyncFd<Arc<OwnedFd>>>,
     hello_line: Option<OwnedFd>,
+    serves: Serves,
     disarmed: bool,
+    /// It was told that a command has ended, and has not said yet that it knows.
+    owes_rest: bool,
 }
 
 /// Why a minder has ended on its own.
@@ -52,7 +64,7 @@ impl Minder {
     /// # Errors
     /// `/proc` is not there; there is more than one thread already (forking would not be safe);
     /// no more processes or descriptors.
-    pub(crate) fn fork() -> io::Result<Self> {
+    pub(crate) fn fork(serves: Serves) -> io::Result<Self> {
         let threads = proc::thread_count()?;
         if threads != 1 {
             return Err(io::Error::other(format!(
@@ -66,13 +78,21 @@ impl Minder {
         let mask = sys::block_all()?;
         let fork = sys::fork();
         if matches!(fork, Ok(Fork::Child)) {
-            process::main(&its_line, its_hello_line);
+            process::main(&its_line, its_hello_line, serves);
         }
         sys::restore(&mask)?;
         let Fork::Parent(pid) = fork? else { unreachable!("the minder does not come here") };
         let ended = pidfd_open(pid, PidfdFlags::empty())?;
-        let (line, watched) = (Some(Arc::new(line)), OnceLock::new());
-        Ok(Self { pid, ended, line, watched, hello_line: Some(hello_line), disarmed: false })
+        Ok(Self {
+            pid,
+            ended,
+            line: Some(Arc::new(line)),
+            watched: OnceLock::new(),
+            hello_line: Some(hello_line),
+            serves,
+            disarmed: false,
+            owes_rest: false,
+        })
     }
 
     /// Tells the instant at which to kill the group; `None` leaves only the wrapper's death.
@@ -125,6 +145,34 @@ impl Minder {
         // A minder that is gone needs no telling.
         let _ = self.say(Message::Disarm);
         self.disarmed = true;
+        self.owes_rest = self.serves == Serves::Many;
+    }
+
+    /// Waits until the minder has nothing more to do with the command before: whatever it says from
+    /// then on is about the next one.
+    ///
+    /// # Errors
+    /// It is gone, or frozen.
+    pub(super) fn ready(&mut self) -> io::Result<()> {
+        while self.owes_rest {
+            let line = self.line.as_ref().ok_or(Errno::PIPE)?;
+            match poll(&mut [PollFd::new(line, PollFlags::IN)], Some(&REST_WITHIN)) {
+                Ok(0) => return Err(Errno::TIMEDOUT.into()),
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            let mut packet: Packet = [0; 16];
+            let (length, _) = rustix::net::recv(line, &mut packet, RecvFlags::DONTWAIT)?;
+            match Message::decode(packet.get(..length).unwrap_or_default()) {
+                Some(Message::Rested) => self.owes_rest = false,
+                // Its deadline came while the command ended by itself.
+                Some(Message::Killing) => {}
+                _ => return Err(Errno::PIPE.into()),
+            }
+        }
+        self.disarmed = false;
+        Ok(())
     }
 
     /// Its process.
@@ -137,11 +185,18 @@ impl Minder {
         self.line.as_ref().map(|line| line.as_fd()).ok_or_else(|| Errno::PIPE.into())
     }
 
-    /// The line for the child; there is one, for one child.
-    pub(super) fn take_hello_line(&mut self) -> io::Result<OwnedFd> {
-        self.hello_line.take().ok_or_else(|| {
+    /// The line for the child.
+    pub(super) fn hello_line(&self) -> io::Result<BorrowedFd<'_>> {
+        self.hello_line.as_ref().map(|line| line.as_fd()).ok_or_else(|| {
             io::Error::other("this minder has had its command: start another one for the next")
         })
+    }
+
+    /// The child has used its line, or there is none.
+    pub(super) fn greeted(&mut self) {
+        if self.serves == Serves::One {
+            self.hello_line = None;
+        }
     }
 
     fn say(&self, message: Message) -> io::Result<()> {
@@ -192,5 +247,7 @@ fn above_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
     if fd.as_raw_fd() > 2 { Ok(fd) } else { Ok(rustix::io::fcntl_dupfd_cloexec(fd, 3)?) }
 }
 
+/// How long the answer of a minder is waited for: as long as a command waits for its own.
+const REST_WITHIN: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 /// How long the end of the minder is waited for; it takes well under a millisecond.
 const FAREWELL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };

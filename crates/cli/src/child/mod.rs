@@ -59,7 +59,7 @@ mod terminal;
 mod wire;
 
 pub(crate) use clock::{Clock, Deadline};
-pub(crate) use minder::Minder;
+pub(crate) use minder::{Minder, Serves};
 pub(crate) use outcome::{Notice, Outcome, Status, Stop, StopReason};
 pub(crate) use signals::{Signals, die_of};
 pub(crate) use spawn::{Child, SpawnError, SpawnErrorKind, spawn};

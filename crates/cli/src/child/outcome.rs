@@ -50,6 +50,8 @@ pub(crate) struct Outcome {
     pub(crate) status: Status,
     /// Why it was stopped, if it was not the command's own or the user's doing.
     pub(crate) stopped_by_us: Option<StopReason>,
+    /// Whether somebody told it to end by a signal to this process.
+    pub(crate) told_to_end: bool,
     /// How many processes it had left behind in its group.
     pub(crate) left_behind: usize,
     /// The signal that was typed at the terminal and ended the command. The caller should end by it
@@ -91,6 +93,15 @@ impl Status {
             (None, Some(signal)) => Status::Signal(signal),
             // waitid was asked for ended processes only, and those are the two ways to end.
             (None, None) => Status::Signal(0),
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Status::Code(code) => write!(f, "exit code {code}"),
+            Status::Signal(signal) => write!(f, "signal {signal}"),
         }
     }
 }

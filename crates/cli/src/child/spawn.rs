@@ -86,18 +86,18 @@ pub(crate) fn spawn(
     }
     // Whatever the command leaves behind becomes our child and is reaped here.
     set_child_subreaper(Some(getpid())).map_err(|error| internal(error.into()))?;
+    minder.ready().map_err(internal)?;
     minder.kill_at(kill_at).map_err(internal)?;
-    let hello_line = minder.take_hello_line().map_err(internal)?;
     let mut terminal = Terminal::open();
     let setup = ChildSetup {
         parent: getpid(),
         wrapper_line: minder.line().map_err(internal)?.as_raw_fd(),
-        hello_line: hello_line.as_raw_fd(),
+        hello_line: minder.hello_line().map_err(internal)?.as_raw_fd(),
         terminal: terminal.as_mut().and_then(Terminal::lend_at_start),
     };
     sys::prepare_child(&mut command, setup);
     let started = command.spawn();
-    drop(hello_line);
+    minder.greeted();
     match started {
         Ok(started) => {
             let raw = i32::try_from(started.id()).ok().and_then(Pid::from_raw);

@@ -79,6 +79,8 @@ pub(crate) async fn supervise(
         suspended: false,
         stop_with_child: false,
         saw_signal: false,
+        told_to_end: false,
+        hung_up: false,
         told_not_permitted: false,
     };
     let outcome = supervisor.run(minder).await;
@@ -111,6 +113,10 @@ struct Supervisor<'a> {
     stop_with_child: bool,
     /// Whether any signal was passed on to the command.
     saw_signal: bool,
+    /// A TERM, INT or QUIT was passed on; a HUP was, by which some commands end and others read their
+    /// settings.
+    told_to_end: bool,
+    hung_up: bool,
     told_not_permitted: bool,
 }
 
@@ -188,6 +194,8 @@ impl Supervisor<'_> {
     /// Passes one signal on to the group.
     fn pass_on(&mut self, signal: Signal) -> io::Result<()> {
         self.saw_signal = true;
+        self.told_to_end |= matches!(signal, Signal::TERM | Signal::INT | Signal::QUIT);
+        self.hung_up |= signal == Signal::HUP;
         match signal {
             Signal::CONT => self.come_back(),
             Signal::TERM | Signal::INT => {
@@ -332,8 +340,10 @@ impl Supervisor<'_> {
             // For this process it stays blocked; for the others in the job it is as if typed.
             let _ = rustix::process::kill_current_process_group(typed);
         }
+        let ended_by_hang_up = self.hung_up && status == Status::Signal(Signal::HUP.as_raw());
+        let told_to_end = self.told_to_end || ended_by_hang_up || typed.is_some();
         let (stopped_by_us, left_behind) = (self.stopped_by_us, self.left_behind);
-        Ok(Outcome { status, stopped_by_us, left_behind, typed })
+        Ok(Outcome { status, stopped_by_us, told_to_end, left_behind, typed })
     }
 
     /// The `^C` or `^\` that ended the command, which reached its group only because it had the

@@ -281,7 +281,8 @@ fn prepare(setup: ChildSetup) -> io::Result<()> {
 /// None beyond its calls; it is only here because it runs between fork and exec.
 fn say_hello(line: RawFd) -> io::Result<()> {
     // SAFETY: getpid has no precondition.
-    let hello: Packet = Message::Hello(unsafe { libc::getpid() }).encode();
+    let own = unsafe { libc::getpid() };
+    let hello: Packet = Message::Hello(own).encode();
     let mut answer: Packet = [0; 16];
     let mut wait = libc::pollfd { fd: line, events: libc::POLLIN, revents: 0 };
     // SAFETY: the buffers and the pollfd live on this stack and have the lengths given.
@@ -293,18 +294,21 @@ fn say_hello(line: RawFd) -> io::Result<()> {
         loop {
             match libc::poll(&raw mut wait, 1, HANDSHAKE_LIMIT_MS) {
                 0 => return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
-                -1 if *libc::__errno_location() == libc::EINTR => {}
+                -1 if *libc::__errno_location() == libc::EINTR => continue,
                 -1 => return Err(io::Error::from_raw_os_error(libc::EPROTO)),
-                _ => break,
+                _ => {}
+            }
+            let got =
+                libc::recv(line, answer.as_mut_ptr().cast(), answer.len(), libc::MSG_DONTWAIT);
+            let whole = usize::try_from(got) == Ok(answer.len());
+            match Message::decode(&answer) {
+                Some(Message::Watched(pid)) if whole && pid == own => return Ok(()),
+                // Meant for one before us, which was killed before it read this.
+                Some(Message::Watched(_)) if whole => {}
+                _ => return Err(io::Error::from_raw_os_error(libc::EPROTO)),
             }
         }
-        let got = libc::recv(line, answer.as_mut_ptr().cast(), answer.len(), libc::MSG_DONTWAIT);
-        let whole = usize::try_from(got) == Ok(answer.len());
-        if whole && Message::decode(&answer) == Some(Message::Watched) {
-            return Ok(());
-        }
     }
-    Err(io::Error::from_raw_os_error(libc::EPROTO))
 }
 
 /// What [`prepare`] fails with and exec never does: no answer from the minder in time, a wrong or

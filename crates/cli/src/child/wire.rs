@@ -18,12 +18,14 @@ pub(super) type Packet = [u8; 16];
 pub(super) enum Message {
     /// Child to minder: my pid, which is also my group.
     Hello(i32),
-    /// Minder to child: your group is watched, go on.
-    Watched,
+    /// Minder to child: the group with your pid is watched, go on.
+    Watched(i32),
     /// Wrapper to minder: kill the group at this instant (`None`: only on end of file).
     KillAt(Option<Deadline>),
-    /// Wrapper to minder: the command has ended, exit.
+    /// Wrapper to minder: the command has ended, exit, or rest until the next.
     Disarm,
+    /// Minder to wrapper: nobody is watched any more, the next command may come.
+    Rested,
     /// Minder to wrapper: the deadline has come and the group is being killed.
     Killing,
 }
@@ -33,7 +35,7 @@ impl Message {
     pub(super) fn encode(self) -> Packet {
         let (tag, detail, value) = match self {
             Message::Hello(pid) => (HELLO, 0, u64::try_from(pid).unwrap_or(0)),
-            Message::Watched => (WATCHED, 0, 0),
+            Message::Watched(pid) => (WATCHED, 0, u64::try_from(pid).unwrap_or(0)),
             Message::KillAt(None) => (KILL_AT, 0, 0),
             Message::KillAt(Some(deadline)) => {
                 let clock = match deadline.clock() {
@@ -43,6 +45,7 @@ impl Message {
                 (KILL_AT, clock, deadline.at_ns())
             }
             Message::Disarm => (DISARM, 0, 0),
+            Message::Rested => (RESTED, 0, 0),
             Message::Killing => (KILLING, 0, 0),
         };
         let mut packet = [0; 16];
@@ -63,7 +66,7 @@ impl Message {
         let value = u64::from_le_bytes(value);
         match (tag, detail) {
             (HELLO, 0) => Some(Message::Hello(i32::try_from(value).ok()?)),
-            (WATCHED, 0) => Some(Message::Watched),
+            (WATCHED, 0) => Some(Message::Watched(i32::try_from(value).ok()?)),
             (KILL_AT, 0) => Some(Message::KillAt(None)),
             (KILL_AT, BOOTTIME) => {
                 Some(Message::KillAt(Some(Deadline::new(Clock::Boottime, value))))
@@ -72,6 +75,7 @@ impl Message {
                 Some(Message::KillAt(Some(Deadline::new(Clock::Monotonic, value))))
             }
             (DISARM, 0) => Some(Message::Disarm),
+            (RESTED, 0) => Some(Message::Rested),
             (KILLING, 0) => Some(Message::Killing),
             _ => None,
         }
@@ -84,6 +88,7 @@ const WATCHED: u32 = 0x666c_0002;
 const KILL_AT: u32 = 0x666c_0003;
 const DISARM: u32 = 0x666c_0004;
 const KILLING: u32 = 0x666c_0005;
+const RESTED: u32 = 0x666c_0006;
 const BOOTTIME: u32 = 1;
 const MONOTONIC: u32 = 2;
 
@@ -95,11 +100,12 @@ mod tests {
     fn every_message_comes_back_as_it_was_said() {
         for message in [
             Message::Hello(4_194_304),
-            Message::Watched,
+            Message::Watched(1),
             Message::KillAt(None),
             Message::KillAt(Some(Deadline::new(Clock::Boottime, u64::MAX))),
             Message::KillAt(Some(Deadline::new(Clock::Monotonic, 1))),
             Message::Disarm,
+            Message::Rested,
             Message::Killing,
         ] {
             assert_eq!(Message::decode(&message.encode()), Some(message));

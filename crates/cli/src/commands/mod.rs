@@ -22,6 +22,7 @@ use crate::failure::Failure;
 pub(crate) fn execute(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Run(run) => crate::run::execute(&run),
+        Command::Elect(elect) => crate::elect::execute(&elect),
         Command::Acquire(acquire) => acquire::execute(&acquire),
         Command::Renew(renew) => renew::execute(&renew),
         Command::Release(release) => release::execute(&release),

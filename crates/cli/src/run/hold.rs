@@ -1,95 +1,93 @@
-//! The course of `run`, from the command line to the exit code.
+//! One command under one lock: granted, started, followed, ended, given back. What `run` does once
+//! and `elect` does again and again.
 
 use std::cell::Cell;
 use std::error::Error as _;
+use std::ffi::OsString;
 use std::future::Future;
 use std::process::Command;
-use std::time::Duration;
 
-use fencelock::{Client, Guard, Names, Released};
+use fencelock::{Client, Guard, Mutex, Names, Released};
 use rustix::process::Signal;
 use tokio::sync::watch;
 
 use super::binding;
 use super::environment::{self, Told};
 use super::lease::{Lease, instant};
-use super::lookup;
+use super::stage::no_protection;
 use super::timing::Timing;
-use crate::args::Run;
 use crate::child::{
-    Controls, Minder, Notice, Outcome, Signals, SpawnError, Status, StopReason, die_of, spawn,
-    supervise,
+    Controls, Minder, Notice, Outcome, Signals, SpawnError, Status, StopReason, spawn, supervise,
 };
-use crate::context::{self, CLOSE_WITHIN, Context};
+use crate::context::{CLOSE_WITHIN, Context};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::names;
+use crate::names::Spelling;
 use crate::settings::OnLost;
 use crate::view::{HolderRecord, Record, millis, rfc3339};
 use crate::waiting;
 
-/// Runs the command under the lock; the answer is the exit code.
-///
-/// # Errors
-/// The command did not run, or was stopped, or may have run without the lock.
-pub(crate) fn execute(arguments: &Run) -> Result<u8, Failure> {
-    let context = Context::load(arguments)?;
-    context.check_lease(context.settings.ttl.as_ref())?;
-    context.check_lease(context.settings.min_hold.as_ref())?;
-    let names = names::parse_all(&arguments.names, arguments.name.spelling())?;
-    let timing = Timing::of(&context.settings)?;
-    let program = arguments.command.first().cloned().unwrap_or_default();
-    lookup::check(&program)?;
-    let client = context.store.open()?;
-    // Both need to be alone in the process; the client's threads come with its first use.
-    let mut minder = Minder::fork().map_err(|error| no_protection(&error))?;
-    let signals = Signals::install().map_err(|error| no_protection(&error))?;
-    let typed = Cell::new(None);
-    let silent = Cell::new(false);
-    let end = context::block_on(async {
-        let holding = Holding {
-            context: &context,
-            arguments,
-            names: &names,
-            timing,
-            client: &client,
-            store: client.store_display(),
-            typed: &typed,
-            silent: &silent,
-        };
-        let end = holding.hold(&mut minder, &signals).await;
-        // A store that was silent for as long as a release is tried is not waited for once more.
-        let limit = if silent.get() { Duration::ZERO } else { CLOSE_WITHIN };
-        context::close_within(client, limit).await;
-        end
-    });
-    drop(minder);
-    if let Some(signal) = typed.get() {
-        // Whatever had to be said has been said: see `conclude`.
-        die_of(signal);
-    }
-    end
+/// What is asked for, besides the settings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) spelling: Spelling,
+    /// The program and its arguments.
+    pub(crate) command: &'a [OsString],
 }
 
-/// One command under one lock.
-struct Holding<'a> {
-    context: &'a Context,
-    arguments: &'a Run,
-    names: &'a Names,
-    timing: Timing,
-    client: &'a Client,
-    store: String,
+/// How a command under a lock ended.
+#[derive(Debug)]
+#[must_use = "the exit code is in here"]
+pub(crate) struct Ended {
+    pub(crate) outcome: Outcome,
+    /// The lock was lost, or could not be kept.
+    pub(crate) lost: bool,
+    /// Somebody asked for the lock back, and the command was told.
+    pub(crate) asked_back: bool,
+    /// What the release found.
+    pub(crate) released: Released,
+}
+
+/// One command under one lock, and all that it takes.
+pub(crate) struct Holding<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) asked: Asked<'a>,
+    pub(super) timing: Timing,
+    pub(crate) client: &'a Client,
+    pub(super) store: String,
     /// The signal that was typed at the terminal and ended the command.
-    typed: &'a Cell<Option<Signal>>,
+    pub(super) typed: Cell<Option<Signal>>,
     /// Whether a release was not answered in time.
-    silent: &'a Cell<bool>,
+    pub(super) silent: &'a Cell<bool>,
 }
 
 impl Holding<'_> {
-    async fn hold(&self, minder: &mut Minder, signals: &Signals) -> Result<u8, Failure> {
-        let mut mutex =
-            self.client.mutexes(self.names).ttl(self.timing.ttl).bind(binding::of(minder));
-        mutex = mutex.min_hold(self.timing.min_hold);
+    /// Waits for the lock that `mutex` describes, runs the command under it, and gives it back.
+    ///
+    /// # Errors
+    /// The lock was not to be had, a signal came, or the command did not start: nothing runs, and
+    /// nothing is held.
+    pub(crate) async fn hold(
+        &self,
+        mutex: Mutex,
+        minder: &mut Minder,
+        signals: &Signals,
+    ) -> Result<Ended, Failure> {
+        let mutex = self.described(mutex).bind(binding::of(minder));
+        let names = self.asked.names;
+        let guard = waiting::acquire(self.context, mutex, names, &self.store, signals).await?;
+        if let Err(failure) = self.may_start(&guard, signals).await {
+            self.release_now(guard).await;
+            return Err(failure);
+        }
+        self.tell_grant(&guard);
+        self.run(guard, minder, signals).await
+    }
+
+    /// The settings that are about the lease.
+    fn described(&self, mutex: Mutex) -> Mutex {
+        let mut mutex = mutex.ttl(self.timing.ttl).min_hold(self.timing.min_hold);
         if let Some(max_hold) = self.timing.max_hold {
             mutex = mutex.max_hold(max_hold);
         }
@@ -97,13 +95,7 @@ impl Holding<'_> {
             let (key, value) = &pair.value;
             mutex = mutex.metadata(key, value);
         }
-        let guard = waiting::acquire(self.context, mutex, self.names, &self.store, signals).await?;
-        if let Err(failure) = self.may_start(&guard, signals).await {
-            self.release_now(guard).await;
-            return Err(failure);
-        }
-        self.tell_grant(&guard);
-        self.run(guard, minder, signals).await
+        mutex
     }
 
     /// Whether the command may still be started: nobody has asked for the end, and the lease has room
@@ -113,7 +105,7 @@ impl Holding<'_> {
             Ok(None) => {}
             Ok(Some(signal)) => {
                 let console = &self.context.console;
-                return Err(waiting::interrupted(console, self.names, Ok(signal)));
+                return Err(waiting::interrupted(console, self.asked.names, Ok(signal)));
             }
             Err(error) => return Err(no_protection(&error)),
         }
@@ -131,7 +123,7 @@ impl Holding<'_> {
             format!(
                 "{} in {} is answered too slowly for this ttl: the command was not started; use a \
                  longer --ttl",
-                waiting::shown(self.names),
+                waiting::shown(self.asked.names),
                 self.store
             ),
         ))
@@ -142,8 +134,8 @@ impl Holding<'_> {
         guard: Guard,
         minder: &mut Minder,
         signals: &Signals,
-    ) -> Result<u8, Failure> {
-        let what = waiting::shown(self.names);
+    ) -> Result<Ended, Failure> {
+        let what = waiting::shown(self.asked.names);
         let clock = self.client.clock();
         let on_lost = self.context.settings.on_lost;
         let first = match on_lost {
@@ -186,7 +178,7 @@ impl Holding<'_> {
             outcome = supervise(child, minder, signals, controls) => outcome,
             () = lease.follow() => unreachable!("a lease is followed until the command ends"),
         };
-        let was_lost = lease.lost.get();
+        let (lost, asked_back) = (lease.lost.get(), lease.is_asked_back());
         drop(lease);
         let outcome = outcome.map_err(|error| {
             Failure::internal(format!("the command can't be watched and was killed: {error}"))
@@ -194,18 +186,18 @@ impl Holding<'_> {
         let released = self.release(guard).await;
         let outcome = outcome?;
         self.typed.set(outcome.typed);
-        self.conclude(&outcome, was_lost, released)
+        Ok(Ended { outcome, lost, asked_back, released })
     }
 
     /// The command with its environment.
     fn command(&self, guard: &Guard) -> Command {
-        let mut words = self.arguments.command.iter();
+        let mut words = self.asked.command.iter();
         let mut command = Command::new(words.next().cloned().unwrap_or_default());
         command.args(words);
         let export = self.context.settings.export_token;
         let told = Told {
-            names: self.names,
-            spelling: self.arguments.name.spelling(),
+            names: self.asked.names,
+            spelling: self.asked.spelling,
             fencing_token: guard.fencing_token().map(|token| token.as_u64()),
             validity_left: guard.validity_left(),
             store: self.context.store.urls_for_the_command(),
@@ -225,7 +217,7 @@ impl Holding<'_> {
             let left = crate::span::show(guard.validity_left());
             format!(
                 "took {} {fencing}, valid for {left} [{}]",
-                waiting::shown(self.names),
+                waiting::shown(self.asked.names),
                 self.store
             )
         });
@@ -233,7 +225,7 @@ impl Holding<'_> {
             return;
         }
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        for name in self.names {
+        for name in self.asked.names {
             let record = Record {
                 token_hash: Some(Some(guard.token_hash())),
                 fencing_token,
@@ -258,7 +250,7 @@ impl Holding<'_> {
         let rest = guard.kept_until().map(|until| until.saturating_since(now)).unwrap_or_default();
         let released = self.answered(guard.release()).await;
         self.context.console.detail(|| {
-            let (what, store) = (waiting::shown(self.names), &self.store);
+            let (what, store) = (waiting::shown(self.asked.names), &self.store);
             if rest.is_zero() || released != Released::Held {
                 format!("{} [{store}]", said(&what, released))
             } else {
@@ -272,9 +264,10 @@ impl Holding<'_> {
     /// Gives a lock back under which nothing was done.
     async fn release_now(&self, guard: Guard) {
         let released = self.answered(guard.release_now()).await;
-        self.context
-            .console
-            .detail(|| format!("{} [{}]", said(&waiting::shown(self.names), released), self.store));
+        self.context.console.detail(|| {
+            let what = waiting::shown(self.asked.names);
+            format!("{} [{}]", said(&what, released), self.store)
+        });
     }
 
     async fn answered(&self, release: impl Future<Output = Released>) -> Released {
@@ -285,8 +278,12 @@ impl Holding<'_> {
     }
 
     /// The exit code, with a word about everything that is not as it should be.
-    fn conclude(&self, outcome: &Outcome, lost: bool, released: Released) -> Result<u8, Failure> {
-        let what = waiting::shown(self.names);
+    ///
+    /// # Errors
+    /// The command was stopped, or may have run without the lock.
+    pub(crate) fn conclude(&self, ended: &Ended) -> Result<u8, Failure> {
+        let Ended { outcome, lost, released, .. } = ended;
+        let what = waiting::shown(self.asked.names);
         let store = &self.store;
         match outcome.stopped_by_us {
             // Not the lock's fault, and not the command's.
@@ -295,11 +292,11 @@ impl Holding<'_> {
             None => {}
         }
         let own = outcome.status.exit_code();
-        if lost {
+        if *lost {
             let code = if outcome.status == Status::Code(0) { Exit::Lost.code() } else { own };
             return Err(Failure::silent(code));
         }
-        let ended = match released {
+        let why = match released {
             Released::Held => return Ok(own),
             Released::Expired => "it had ended before the command did",
             Released::Taken => "somebody else got it before the command ended",
@@ -313,7 +310,7 @@ impl Holding<'_> {
             }
         };
         let message = format!(
-            "{what} in {store} was lost: {ended}; the command may not have been alone (use the fencing \
+            "{what} in {store} was lost: {why}; the command may not have been alone (use the fencing \
              token)"
         );
         self.context.console.error(&message);
@@ -330,10 +327,6 @@ fn said(what: &str, released: Released) -> String {
         Released::Taken => format!("{what} was somebody else's before it was given back"),
         _ => format!("whether {what} was given back is unknown"),
     }
-}
-
-fn no_protection(error: &std::io::Error) -> Failure {
-    Failure::internal(format!("the command can't be protected and was not started: {error}"))
 }
 
 fn not_started(error: &SpawnError) -> Failure {

@@ -172,6 +172,11 @@ impl Lease<'_> {
         self.console.error(&message);
     }
 
+    /// Whether the command was told that somebody wants the lock.
+    pub(super) fn is_asked_back(&self) -> bool {
+        self.is_being_stopped_for(StopReason::Revoked)
+    }
+
     /// Whether the command has to end whatever it wants.
     fn is_being_stopped(&self) -> bool {
         self.stop.borrow().is_some_and(|stop| stop.reason != StopReason::Revoked)

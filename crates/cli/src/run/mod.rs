@@ -12,6 +12,8 @@
 #[cfg(target_os = "linux")]
 mod binding;
 #[cfg(target_os = "linux")]
+mod course;
+#[cfg(target_os = "linux")]
 mod environment;
 #[cfg(target_os = "linux")]
 mod hold;
@@ -20,10 +22,16 @@ mod lease;
 #[cfg(target_os = "linux")]
 mod lookup;
 #[cfg(target_os = "linux")]
+mod stage;
+#[cfg(target_os = "linux")]
 mod timing;
 
 #[cfg(target_os = "linux")]
-pub(crate) use hold::execute;
+pub(crate) use {
+    course::execute,
+    hold::{Asked, Ended, Holding},
+    stage::play,
+};
 
 /// Refuses: without Linux's process groups, pidfds and parent-death signals a command could outlive
 /// its lease.

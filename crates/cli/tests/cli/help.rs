@@ -26,7 +26,7 @@ fn help_and_version_exit_0_on_standard_output() {
 #[test]
 fn each_command_has_examples_and_the_table_of_exit_codes() {
     let bench = Bench::new();
-    for command in ["run", "acquire", "renew", "release", "show", "ls", "revoke"] {
+    for command in ["run", "elect", "acquire", "renew", "release", "show", "ls", "revoke"] {
         let help = bench.run([command, "--help"]).stdout;
         assert!(help.contains("Examples:\n"), "{command}: {help}");
         assert!(help.contains(&format!("fencelock {command} ")), "{command}: {help}");
@@ -110,6 +110,7 @@ fn the_manual_is_a_page_for_each_command() {
     for page in [
         "",
         "-run",
+        "-elect",
         "-acquire",
         "-renew",
         "-release",

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // A test has nothing better to do.
 
 mod cluster;
+mod elect;
 mod embedded;
 mod environment;
 mod exit_codes;

@@ -10,6 +10,7 @@
 mod chaos;
 mod cluster;
 mod counting;
+mod elect;
 mod failover;
 mod faults;
 mod leftovers;

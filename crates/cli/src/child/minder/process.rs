@@ -2,14 +2,16 @@
 //!
 //! ```text
 //!                  hello                    disarm
-//!      idle  ---------------->  watching  ----------> exit
+//!      idle  ---------------->  watching  ----------> exit, or idle again ("rested")
 //!        |                        |   |
 //!        | wrapper gone           |   | deadline: say "killing", SIGKILL the group
 //!        v                        |   v
 //!       exit                      | burying --> exit, when only zombies are left of the group
-//!                                 |   ^
+//!                                 |   ^          (or idle again)
 //!                                 +---+ wrapper gone without disarm: SIGKILL the group
 //! ```
+//!
+//! It is idle again where it [serves](Serves) several commands, one after the other.
 //!
 //! It relies on being forked from a process with one thread. It must keep no descriptor of the
 //! wrapper's open (a reader behind the wrapper's standard output would never see its end), must not
@@ -31,12 +33,13 @@ use super::super::clock::{Clock, Deadline, Timer};
 use super::super::proc;
 use super::super::sys;
 use super::super::wire::{Message, Packet};
+use super::Serves;
 
 /// Runs the minder on its ends of the two lines; never returns.
-pub(super) fn main(wrapper: &OwnedFd, hello_line: OwnedFd) -> ! {
+pub(super) fn main(wrapper: &OwnedFd, hello_line: OwnedFd, serves: Serves) -> ! {
     isolate(wrapper, &hello_line);
     // A panic must not unwind into what the wrapper had on its stack.
-    let outcome = catch_unwind(AssertUnwindSafe(|| watch(wrapper, hello_line)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| watch(wrapper, hello_line, serves)));
     sys::exit_now(i32::from(!matches!(outcome, Ok(Ok(())))))
 }
 
@@ -80,7 +83,7 @@ enum Line {
     Ended,
 }
 
-fn watch(wrapper: &OwnedFd, hello_line: OwnedFd) -> io::Result<()> {
+fn watch(wrapper: &OwnedFd, hello_line: OwnedFd, serves: Serves) -> io::Result<()> {
     let timer = Timer::new(Clock::Boottime)?;
     let mut watch = Watch { wrapper, timer, deadline: None, group: None };
     let mut hello_line = Some(hello_line);
@@ -89,20 +92,34 @@ fn watch(wrapper: &OwnedFd, hello_line: OwnedFd) -> io::Result<()> {
         // Before the greeting: the deadline that goes with it was sent first.
         match watch.read_wrapper() {
             Line::Quiet => {}
-            Line::Disarmed => return Ok(()),
+            Line::Disarmed if serves == Serves::One => return Ok(()),
+            Line::Disarmed => {
+                watch.rest();
+                // Nobody greets before this is heard: what the line of greetings has is old.
+                send(wrapper, Message::Rested);
+                continue;
+            }
             Line::Ended => break,
         }
         let newcomer = if hello { hello_line.take() } else { None };
-        if let Some(line) = &newcomer {
-            watch.group = meet(line);
-        }
-        if watch.deadline.is_some_and(Deadline::is_past) && watch.group.is_some() {
+        // A group that is watched stays watched, whatever happens on the line of greetings: its end
+        // is there too when the wrapper dies, and may be seen before that of the wrapper's own line.
+        let met = newcomer.as_ref().and_then(meet);
+        watch.group = watch.group.or(met);
+        if watch.group.is_some() && watch.deadline.is_some_and(Deadline::is_past) {
             // Said first: a wrapper that sees the command end by this finds out why.
             send(wrapper, Message::Killing);
-            break;
+            if serves == Serves::One {
+                break;
+            }
+            watch.group.take().iter().for_each(kill_until_empty);
+            watch.rest();
         }
-        if let Some(line) = newcomer.filter(|_| watch.group.is_some()) {
-            send(&line, Message::Watched);
+        if let (Some(line), Some(group)) = (&newcomer, &watch.group) {
+            send(line, Message::Watched(group.id.as_raw_nonzero().get()));
+        }
+        if serves == Serves::Many && !hello_ended(newcomer.as_ref()) {
+            hello_line = newcomer.or(hello_line);
         }
     }
     if let Some(group) = &watch.group {
@@ -152,6 +169,12 @@ impl Watch<'_> {
         }
     }
 
+    /// Watches nobody.
+    fn rest(&mut self) {
+        self.group = None;
+        self.set_deadline(None);
+    }
+
     fn set_deadline(&mut self, deadline: Option<Deadline>) {
         self.deadline = deadline;
         if self.timer.set(deadline).is_err() {
@@ -170,6 +193,14 @@ fn meet(line: &OwnedFd) -> Option<Group> {
     let is_leader = sys::group_of(id) == Some(id);
     let leader = rustix::process::pidfd_open(id, PidfdFlags::empty()).ok();
     is_leader.then_some(Group { id, leader })
+}
+
+/// Whether nobody will ever greet on this line: it would be readable for ever.
+fn hello_ended(line: Option<&OwnedFd>) -> bool {
+    line.is_some_and(|line| {
+        let peeked = rustix::net::recv(line, &mut [0_u8; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK);
+        !matches!(peeked, Ok((1.., _)) | Err(Errno::AGAIN))
+    })
 }
 
 /// Whoever does not hear it any more is gone, and that shows on the lines.
