@@ -4,8 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use fencelock_core::{
-    Fence, FencingToken, Foreign, ForeignKind, Grant, Holder, LockName, Metadata, Names, NotHeld,
-    Novelty, StoreTime,
+    Fence, FencingToken, Foreign, ForeignKind, Grant, Holder, Kind, LockName, Metadata, Names,
+    NotHeld, Novelty, Owner, Proof, Sharing, StoreTime, Token,
 };
 use redis::Value;
 
@@ -71,6 +71,15 @@ pub(crate) fn foreign_type(word: &[u8]) -> ForeignKind {
     }
 }
 
+/// The word for the kind of a record, or the letter where it is none that is known.
+fn kind_word(letter: &[u8]) -> Arc<str> {
+    let known = match letter {
+        [letter] => Kind::from_letter(char::from(*letter)),
+        _ => None,
+    };
+    known.map_or_else(|| Arc::from(String::from_utf8_lossy(letter)), |kind| kind.as_str().into())
+}
+
 /// Reads the strings that the native scripts answer with, field by field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a> {
@@ -85,6 +94,9 @@ pub(crate) struct LeaseFields {
 }
 
 impl LeaseFields {
+    /// No lease runs.
+    const NONE: Self = Self { stamp: 9_999_999_999_999_999, millis: 99_999_999 };
+
     /// What is left at an instant.
     pub(crate) fn remaining(self, at: StoreTime) -> Duration {
         let end = self.stamp.saturating_add(self.millis.saturating_mul(1_000));
@@ -93,6 +105,9 @@ impl LeaseFields {
 }
 
 impl<'a> Fields<'a> {
+    /// The marks where nothing is known of any holder.
+    const NOBODY: u8 = b'8';
+
     pub(crate) fn new(value: &'a Value) -> Result<Self, Odd> {
         Ok(Self { rest: bytes(value)? })
     }
@@ -190,18 +205,71 @@ impl<'a> Fields<'a> {
         let is_own = self.flag()?;
         let last_fence = self.fencing_token()?;
         let first_fence = self.fencing_token()?;
-        let mut holder = Holder::new(Some(self.lease()?.remaining(at)));
+        let lease = self.lease()?;
+        let mut holder = Holder::new(Some(lease.remaining(at)));
         let marks = self.letter()?;
-        if !(b'0'..=b'3').contains(&marks) {
+        if !(b'0'..=b'8').contains(&marks) {
             return Err(Odd("unknown marks of a lease"));
         }
         holder.waiting = waiting;
+        if lease == LeaseFields::NONE {
+            holder.remaining = None;
+        }
+        if marks == Self::NOBODY {
+            holder.remaining = None;
+            return Ok(holder);
+        }
         holder.fencing_token = first_fence.filter(|_| is_own).or(last_fence);
         holder.last_fence = last_fence;
         holder.revoked = marks & 1 != 0;
         holder.unattended = marks & 2 != 0;
+        if marks & 4 != 0 {
+            (holder.fencing_token, holder.last_fence) = (last_fence, None);
+            self.sharing(&mut holder, at)?;
+        }
         holder.metadata = self.metadata()?;
         Ok(holder)
+    }
+
+    /// How several hold a name: see `crowd.lua`.
+    fn sharing(&mut self, holder: &mut Holder, at: StoreTime) -> Result<(), Odd> {
+        let kind = Kind::from_letter(char::from(self.letter()?));
+        holder.kind = kind.ok_or(Odd("an unknown kind of lock"))?;
+        let mut sharing = Sharing::default();
+        sharing.holders = self.waiting()?;
+        sharing.used = self.amount()?;
+        let limit = self.amount()?;
+        sharing.limit = (holder.kind != Kind::Lock).then_some(limit);
+        let length = self.length(2)?;
+        if length > 0 {
+            let owner = Owner::new(self.take(length)?);
+            sharing.owner = Some(owner.map_err(|_| Odd("too long an owner"))?);
+        }
+        for _ in 0..self.length(2)? {
+            let proof = Proof::new(self.take(Token::HEX_CHARACTERS)?);
+            let end = self.time()?;
+            let mut other = Holder::new(Some(end.saturating_since(at)));
+            other.kind = holder.kind;
+            other.proof = Some(proof);
+            other.fencing_token = self.fencing_token()?;
+            let marks = self.letter()?;
+            (other.revoked, other.unattended) = (marks & 1 != 0, marks & 2 != 0);
+            let length = self.count()?;
+            other.metadata = Self::of(self.take(length)?).metadata()?;
+            sharing.others.push(other);
+        }
+        holder.sharing = Some(sharing);
+        Ok(())
+    }
+
+    /// A number of bytes or of parts.
+    fn length(&mut self, digits: usize) -> Result<usize, Odd> {
+        usize::try_from(self.digits(digits)?).map_err(|_| Odd("too large a number"))
+    }
+
+    /// A number of permits, steps or parties.
+    pub(crate) fn amount(&mut self) -> Result<u32, Odd> {
+        u32::try_from(self.digits(10)?).map_err(|_| Odd("too large a limit"))
     }
 
     pub(crate) fn repeated(mut self, at: StoreTime) -> Result<Grant, Odd> {
@@ -225,7 +293,7 @@ impl<'a> Fields<'a> {
             b's' => Ok(ForeignKind::String),
             b't' => Ok(foreign_type(self.rest)),
             b'v' => Ok(ForeignKind::Version(word(self.rest))),
-            b'k' => Ok(ForeignKind::Kind(word(self.rest))),
+            b'k' => Ok(ForeignKind::Kind(kind_word(self.rest))),
             b'u' => Ok(ForeignKind::Unreadable),
             _ => Err(Odd("an unknown kind of value")),
         }

@@ -366,6 +366,7 @@ impl Store for RedisStore {
             Dialect::Native => {
                 let mut can = Capabilities::full(self.dialect.name());
                 (can.queue, can.revoke, can.wakeups) = (true, true, true);
+                can.sharing = true;
                 can
             }
             Dialect::Plain => Capabilities::bare(self.dialect.name()),
@@ -402,11 +403,6 @@ impl Store for RedisStore {
         request: &'a AcquireRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Acquired>> {
-        if !request.mode.is_exclusive() {
-            return Box::pin(async {
-                Err(StoreError::unsupported("this store keeps exclusive locks only, so far"))
-            });
-        }
         granted!(self, acquire(request, by))
     }
 
@@ -447,10 +443,7 @@ impl Store for RedisStore {
         request: &'a DowngradeRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Downgraded>> {
-        let _ = (request, by);
-        Box::pin(async {
-            Err(StoreError::unsupported("this store keeps exclusive locks only, so far"))
-        })
+        granted!(self, downgrade(request, by))
     }
 
     fn set_limit<'a>(
@@ -458,10 +451,7 @@ impl Store for RedisStore {
         request: &'a SetLimitRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<LimitSet>> {
-        let _ = (request, by);
-        Box::pin(async {
-            Err(StoreError::unsupported("this store keeps exclusive locks only, so far"))
-        })
+        spoken!(self, set_limit(request, by))
     }
 
     fn raise_fence<'a>(

@@ -17,42 +17,77 @@
 //! keeps it until somebody looks. What is gone at the server is deleted in the table, after a check
 //! that it may be.
 
+mod layout;
 mod support;
 
 use std::{
-    collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use fencelock_core::{
-    AcquireRequest, ExchangeRequest, FencingToken, ForceReleaseRequest, HealRequest,
-    InspectRequest, ListenerId, LockName, LockTable, Metadata, Names, Place, PlaceRequest,
-    RaiseFenceRequest, Record, RecordState, ReleaseRequest, RenewRequest, Retain, RevokeRequest,
-    ShortenRequest, StoreNow, StoreTime, Token, Ttl, Wakeup,
+    AcquireRequest, DowngradeRequest, ExchangeRequest, FencingToken, ForceReleaseRequest,
+    HealRequest, InspectRequest, ListenerId, LockName, LockTable, Metadata, Mode, Names, Owner,
+    Place, PlaceRequest, RaiseFenceRequest, Record, ReleaseRequest, RenewRequest, Retain,
+    RevokeRequest, SetLimitRequest, ShortenRequest, StoreNow, StoreTime, Token, Ttl, Wakeup,
 };
 use fencelock_redis::{Dialect, RedisStore};
 use fencelock_store::{Reply, Store, Subscription, WakeupSink, rt};
 use fencelock_testkit::RedisServer;
+use layout::Found;
 use proptest::{prelude::*, test_runner::TestRunner};
 use support::{name, names, soon, store_at};
 
 /// How near to the end of a record no request is sent.
 const GRAY: Duration = Duration::from_millis(20);
 const TOKENS: u8 = 6;
+/// How many modes a sequence has, some more than once.
+const MODES: usize = 6;
 
 #[derive(Clone, Debug)]
 enum Step {
     Advance(u64),
-    Acquire { who: Who, fence: Fences, deadline: Option<i64>, wish: Wish },
+    /// `mode` is one of those that the sequence has.
+    Acquire {
+        who: Who,
+        mode: usize,
+        fence: Fences,
+        deadline: Option<i64>,
+        wish: Wish,
+    },
+    Downgrade {
+        at: u8,
+        token: u8,
+    },
+    SetLimit {
+        at: u8,
+        limit: u32,
+        retain: u64,
+    },
     Renew(Vec<(Who, Wish)>),
     Shorten(Who),
     Release(Who),
-    Exchange { who: Who, to: u8, fence: Fences, deadline: Option<i64>, listener: Listens },
-    Raise { who: Who, fence: i64 },
-    Heal { who: Who, fence: Option<i64>, deadline: Option<i64> },
+    Exchange {
+        who: Who,
+        to: u8,
+        fence: Fences,
+        deadline: Option<i64>,
+        listener: Listens,
+    },
+    Raise {
+        who: Who,
+        fence: i64,
+    },
+    Heal {
+        who: Who,
+        fence: Option<i64>,
+        deadline: Option<i64>,
+    },
     Inspect(u8),
-    ForceRelease { at: u8, retain: u64 },
+    ForceRelease {
+        at: u8,
+        retain: u64,
+    },
     Revoke(u8),
 }
 
@@ -143,8 +178,14 @@ fn wish() -> impl Strategy<Value = Wish> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => prop::sample::select(vec![1u64, 9, 300, 2_000, 4_000, 60_000, 700_000]).prop_map(Step::Advance),
-        9 => (who(), fences(), deadline(), wish())
-            .prop_map(|(who, fence, deadline, wish)| Step::Acquire { who, fence, deadline, wish }),
+        9 => (who(), any::<prop::sample::Index>(), fences(), deadline(), wish()).prop_map(
+            |(who, mode, fence, deadline, wish)| Step::Acquire {
+                who, mode: mode.index(MODES), fence, deadline, wish,
+            }
+        ),
+        1 => (0u8..3, 0..TOKENS).prop_map(|(at, token)| Step::Downgrade { at, token }),
+        1 => (0u8..3, 1u32..5, prop::sample::select(vec![0u64, 3_000]))
+            .prop_map(|(at, limit, retain)| Step::SetLimit { at, limit, retain }),
         2 => prop::collection::vec((who(), wish()), 1..4).prop_map(Step::Renew),
         1 => who().prop_map(Step::Shorten),
         6 => who().prop_map(Step::Release),
@@ -161,6 +202,38 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(at, retain)| Step::ForceRelease { at, retain }),
         1 => (0u8..3).prop_map(Step::Revoke),
     ]
+}
+
+/// The modes of a sequence: of one kind of lock, mostly, since others are foreign to it.
+fn modes() -> impl Strategy<Value = [Mode; MODES]> {
+    let owned = |by: &str| Mode::Owned(Owner::new(by).expect("a short owner"));
+    let permits = |permits| Mode::Permits { permits, limit: 4 };
+    let (step, open) = (Mode::CountDown { count: 2 }, Mode::Opening { count: 2 });
+    let meet = |parties| Mode::Meeting { parties };
+    let (alone, read) = (Mode::Exclusive, Mode::Shared);
+    prop::sample::select(vec![
+        std::array::from_fn(|_| alone.clone()),
+        [read.clone(), read.clone(), read.clone(), read.clone(), alone.clone(), alone.clone()],
+        [owned("a"), owned("a"), owned("\0 -"), read.clone(), alone.clone(), owned("a")],
+        [
+            permits(1),
+            permits(2),
+            permits(4),
+            permits(1),
+            permits(1),
+            Mode::Permits { permits: 5, limit: 5 },
+        ],
+        [
+            step.clone(),
+            step.clone(),
+            open.clone(),
+            open.clone(),
+            step.clone(),
+            Mode::CountDown { count: 3 },
+        ],
+        [meet(2), meet(2), meet(3), meet(2), meet(2), meet(2)],
+        [alone, read, owned("b"), permits(2), step, meet(2)],
+    ])
 }
 
 /// Keeps what it hears.
@@ -191,6 +264,7 @@ struct Pair<'s> {
     /// The offset of the server's clock from ours.
     offset: Duration,
     tokens: Vec<Token>,
+    modes: [Mode; MODES],
     connection: redis::Connection,
     ear: &'s Ear,
     there: ListenerId,
@@ -291,10 +365,7 @@ impl Pair<'_> {
         let record = self.table.record(at).filter(kept).cloned();
         let line: Vec<Place> = self.table.line(at).cloned().collect();
         // Read before the expiry: a key that has one then was there.
-        let raw: Result<Option<Vec<u8>>, _> =
-            redis::cmd("GET").arg(key).query(&mut self.connection);
-        let fields: Result<HashMap<String, Vec<u8>>, _> =
-            redis::cmd("HGETALL").arg(key).query(&mut self.connection);
+        let found = self.read(key);
         let Some(gone) = self.expiry(key) else {
             let now = rt::wall_now().saturating_add(self.offset);
             if let Some(record) = record {
@@ -305,25 +376,20 @@ impl Pair<'_> {
             }
             return Duration::ZERO;
         };
-        if !line.is_empty() {
-            let fields = fields.expect("it is a hash");
-            return compare_line(
-                &format!("{step:?}: {key}"),
-                &fields,
-                record.as_ref(),
-                &line,
-                gone,
-            );
+        let found = found.expect("it was there");
+        layout::compare(&format!("{step:?}: {key}"), &found, record.as_ref(), &line, gone, now)
+    }
+
+    fn read(&mut self, key: &str) -> Option<Found> {
+        let raw: Result<Option<Vec<u8>>, _> =
+            redis::cmd("GET").arg(key).query(&mut self.connection);
+        match raw {
+            Ok(raw) => raw.map(Found::Text),
+            Err(_) => {
+                let fields = redis::cmd("HGETALL").arg(key).query(&mut self.connection);
+                Some(Found::Fields(fields.expect("it is a hash")))
+            }
         }
-        let Some(record) = record else { return Duration::ZERO };
-        let late = gone.saturating_since(record.forget_at);
-        assert!(
-            gone > record.forget_at,
-            "{step:?}: {key} expires too early, at {gone}, {record:?}"
-        );
-        let raw = raw.expect("it is a string").expect("it is there");
-        assert_eq!(read(&raw), written(&record), "{step:?}: {key}");
-        late
     }
 
     fn listener(&self, listens: Listens) -> Option<ListenerId> {
@@ -357,7 +423,7 @@ impl Pair<'_> {
                 self.advance(Duration::from_millis(*millis));
                 Seen::Equal
             }
-            Step::Acquire { who, fence, deadline, wish } => {
+            Step::Acquire { who, mode, fence, deadline, wish } => {
                 let mut request =
                     AcquireRequest::new(who.names(), self.token(who.token), who.ttl());
                 request.retain = who.retain();
@@ -372,6 +438,7 @@ impl Pair<'_> {
                 request.barging = wish.barging;
                 request.reserve = wish.reserve;
                 request.unattended = wish.unattended;
+                request.mode = self.modes[*mode].clone();
                 let reply = store.acquire(&request, by).await;
                 self.compare(step, reply, |table, now| table.acquire(&request, now))
             }
@@ -441,6 +508,18 @@ impl Pair<'_> {
                 let reply = store.force_release(&request, by).await;
                 self.compare(step, reply, |table, now| table.force_release(&request, now))
             }
+            Step::Downgrade { at, token } => {
+                let at = name(NAMES[usize::from(*at)]);
+                let request = DowngradeRequest::new(at, self.token(*token));
+                let reply = store.downgrade(&request, by).await;
+                self.compare(step, reply, |table, now| table.downgrade(&request, now))
+            }
+            Step::SetLimit { at, limit, retain } => {
+                let mut request = SetLimitRequest::new(name(NAMES[usize::from(*at)]), *limit);
+                request.retain = Retain::new(Duration::from_millis(*retain));
+                let reply = store.set_limit(&request, by).await;
+                self.compare(step, reply, |table, now| table.set_limit(&request, now))
+            }
             Step::Revoke(at) => {
                 let request = RevokeRequest::new(name(NAMES[usize::from(*at)]));
                 let reply = store.revoke(&request, by).await;
@@ -448,92 +527,6 @@ impl Pair<'_> {
             }
         }
     }
-}
-
-/// What is at a key says what the table remembers of the record and its line.
-fn compare_line(
-    at: &str,
-    fields: &HashMap<String, Vec<u8>>,
-    record: Option<&Record>,
-    line: &[Place],
-    gone: StoreTime,
-) -> Duration {
-    assert_eq!(fields.len(), 2 * line.len() + 2, "{at}: {fields:?}");
-    let bounds = String::from_utf8(fields["q"].clone()).expect("it is text");
-    let number =
-        |range: std::ops::Range<usize>| -> u64 { bounds[range].parse().expect("a number") };
-    assert_eq!(&bounds[48..], "1fencelock:!wake:");
-    let mut places = Vec::new();
-    for index in number(0..16)..=number(16..32) {
-        let Some(raw) = fields.get(&format!("w{index}")) else { continue };
-        places.push(raw.escape_ascii().to_string());
-        let token = String::from_utf8(raw[..32].to_vec()).expect("a token");
-        assert_eq!(fields[&format!("i{token}")], index.to_string().into_bytes());
-    }
-    let expected: Vec<String> = line.iter().map(written_place).collect();
-    assert_eq!(places, expected, "{at}");
-    for place in line {
-        let lapses = place.seen.saturating_add(place.live);
-        assert!(gone > lapses, "{at} expires too early, at {gone}, {place:?}");
-    }
-    let Some(record) = record else { return Duration::ZERO };
-    assert_eq!(read(&fields["r"]), written(record), "{at}");
-    let kept = StoreTime::from_micros((number(32..48) + 1) * 1_000);
-    assert!(kept > record.forget_at, "{at} is kept until {kept}, {record:?}");
-    assert!(gone >= kept, "{at} expires too early, at {gone}, {record:?}");
-    kept.saturating_since(record.forget_at)
-}
-
-/// A record as it stands in the store, escaped.
-fn written(record: &Record) -> String {
-    let state = match record.state {
-        RecordState::Held => 'h',
-        RecordState::Reserved => 'r',
-        RecordState::Shared => unreachable!("no operation here shares"),
-        RecordState::Free => 'f',
-    };
-    let token = record.token.map(|token| token.reveal()).expect("the rules always write one");
-    let fence = record.fencing_token.map_or(0, FencingToken::as_u64);
-    let by_token = u8::from(record.fence_by_token);
-    let head = format!("fl2m{state}{token}{by_token}{fence:016}");
-    if record.state == RecordState::Free {
-        return head;
-    }
-    let first = record.first_fence.map_or(0, FencingToken::as_u64);
-    let listener = record.listener.map_or(0, ListenerId::as_u64);
-    let marks = u8::from(record.revoked) + 2 * u8::from(record.unattended);
-    // The end is said as a start and a ttl, and only their sum is compared.
-    let end = record.end.as_micros();
-    let metadata = record.metadata.as_bytes().escape_ascii();
-    format!("{head}{first:016}[{end}]{listener:016x}{marks}{metadata}")
-}
-
-/// A record that was read, in the same form.
-fn read(raw: &[u8]) -> String {
-    let text = raw.escape_ascii().to_string();
-    if raw.len() < 111 {
-        return text;
-    }
-    let number = |range: std::ops::Range<usize>| -> u64 { text[range].parse().expect("a number") };
-    let end = number(70..86) + 1_000 * number(86..94);
-    format!("{}[{end}]{}", &text[..70], &text[94..])
-}
-
-/// A place as it stands in the store, escaped.
-fn written_place(place: &Place) -> String {
-    format!(
-        "{}{:016}{:08}{:08}{:010}{}{:016}{:04}{:016x}{}",
-        place.token.reveal(),
-        place.seen.as_micros(),
-        place.live.as_millis(),
-        place.claim.as_millis(),
-        place.retain.as_duration().as_millis(),
-        u8::from(place.is_set) + 2 * u8::from(place.barging),
-        place.floor.map_or(0, FencingToken::as_u64),
-        place.reserve.min(AcquireRequest::MAX_RESERVE),
-        place.listener.map_or(0, ListenerId::as_u64),
-        place.metadata.as_bytes().escape_ascii(),
-    )
 }
 
 const NAMES: [&str; 3] = ["a", "b%", "c\n"];
@@ -577,7 +570,7 @@ fn random_sequences_of_all_verbs_are_answered_alike() {
         source_file: Some(file!()),
         ..ProptestConfig::default()
     });
-    let outcome = runner.run(&prop::collection::vec(step(), 1..40), |steps| {
+    let outcome = runner.run(&(modes(), prop::collection::vec(step(), 1..40)), |(modes, steps)| {
         server.cli(&["FLUSHALL"]);
         let tokens = (0..TOKENS).map(|_| rt::fresh_token()).collect();
         let mut table = LockTable::default();
@@ -590,6 +583,7 @@ fn random_sequences_of_all_verbs_are_answered_alike() {
             table,
             offset: offset.get(),
             tokens,
+            modes,
             connection: server.connect(),
             ear: &ear,
             there: subscription.listener,

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use fencelock_core::{
-    AcquireRequest, Acquired, ExchangeRequest, Exchanged, HealRequest, Healed, LockName, Moment,
-    RaiseFenceRequest, Raised, ReleaseRequest, RenewRequest, Renewed, Wakeup,
+    AcquireRequest, Acquired, DowngradeRequest, Downgraded, ExchangeRequest, Exchanged,
+    HealRequest, Healed, LockName, Moment, RaiseFenceRequest, Raised, ReleaseRequest, RenewRequest,
+    Renewed, Wakeup,
 };
 use fencelock_store::{Outcome, Reply, Store, StoreError, StoreResult, WakeupSink};
 
@@ -78,6 +79,19 @@ impl Confirmed<'_> {
         let reply = self.store.exchange_token(request, by).await?;
         if matches!(reply.answer, Exchanged::Granted(_)) {
             self.confirm(&reply, request.names.first(), by).await.map_err(unknown)?;
+        }
+        Ok(reply)
+    }
+
+    /// A downgrade that is lost leaves the lease held alone, as long as before.
+    pub(crate) async fn downgrade(
+        self,
+        request: &DowngradeRequest,
+        by: Moment,
+    ) -> StoreResult<Downgraded> {
+        let reply = self.store.downgrade(request, by).await?;
+        if matches!(reply.answer, Downgraded::Shared { .. }) {
+            self.confirm(&reply, &request.name, by).await.map_err(unknown)?;
         }
         Ok(reply)
     }

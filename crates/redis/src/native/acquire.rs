@@ -2,12 +2,14 @@
 
 use std::sync::LazyLock;
 
-use fencelock_core::{AcquireRequest, Acquired, Busy, Fence, Grant, Moment, Novelty, Queued};
+use fencelock_core::{
+    AcquireRequest, Acquired, Busy, Fence, Grant, Moment, Novelty, Queued, Refusal,
+};
 use fencelock_store::StoreResult;
 
 use super::{
     LIVE_MS_MAX, ROUNDING_MS, UNKNOWN_LETTER, ahead_us, deadline_digits, digits, fence_digits,
-    listener_digits, mark_unattended, millis, refusal, ttl_digits,
+    join::join, listener_digits, mark_unattended, millis, refusal, ttl_digits,
 };
 use crate::{
     reply::{Fields, Odd},
@@ -16,10 +18,13 @@ use crate::{
 };
 
 static SCRIPT: LazyLock<Script> = script!(
-    "../scripts/native/counts.lua",
+    "../scripts/native/never_rests.lua",
     "../scripts/native/take.lua",
     "../scripts/native/record.lua",
+    "../scripts/native/crowd.lua",
+    "../scripts/native/crowd_changes.lua",
     "../scripts/native/line.lua",
+    "../scripts/native/place.lua",
     "../scripts/native/acquire.lua",
 );
 static STRICT: LazyLock<Script> = script!(
@@ -27,7 +32,10 @@ static STRICT: LazyLock<Script> = script!(
     "../scripts/native/rest.lua",
     "../scripts/native/take.lua",
     "../scripts/native/record.lua",
+    "../scripts/native/crowd.lua",
+    "../scripts/native/crowd_changes.lua",
     "../scripts/native/line.lua",
+    "../scripts/native/place.lua",
     "../scripts/native/acquire.lua",
 );
 
@@ -37,6 +45,9 @@ pub(crate) async fn acquire(
     by: Moment,
 ) -> StoreResult<Acquired> {
     const HEAD_BYTES: usize = 64;
+    if !request.mode.is_exclusive() {
+        return join(wire, request, by).await;
+    }
     wire.check_ttl(request.ttl)?;
     let metadata = request.metadata.as_bytes();
     let life = request.ttl.as_duration() + request.retain.as_duration();
@@ -45,12 +56,7 @@ pub(crate) async fn acquire(
     question.listener = request.listener;
     question.arg(&request.token.to_hex());
     question.arg((life.as_millis() + ROUNDING_MS).to_string().as_bytes());
-    let mut lease = Vec::with_capacity(metadata.len() + 25);
-    lease.extend_from_slice(&ttl_digits(request.ttl));
-    lease.extend_from_slice(&listener_digits(request.listener));
-    lease.push(mark_unattended(request.unattended));
-    lease.extend_from_slice(metadata);
-    question.arg(&lease);
+    question.arg(&lease(request));
     let names_a_fence = request.floor.is_some() || request.proposed.is_some();
     let wishes = request.place.is_some() || request.barging || request.reserve > 0;
     if names_a_fence || wishes || request.deadline.is_some() {
@@ -80,8 +86,19 @@ pub(crate) async fn acquire(
     Ok(reply)
 }
 
+/// How the lease runs, and what its holder says of itself.
+pub(super) fn lease(request: &AcquireRequest) -> Vec<u8> {
+    let metadata = request.metadata.as_bytes();
+    let mut lease = Vec::with_capacity(metadata.len() + 25);
+    lease.extend_from_slice(&ttl_digits(request.ttl));
+    lease.extend_from_slice(&listener_digits(request.listener));
+    lease.push(mark_unattended(request.unattended));
+    lease.extend_from_slice(metadata);
+    lease
+}
+
 /// The place that is wanted, and what else goes with a hand-over.
-fn wish(wire: &Wire, request: &AcquireRequest) -> Vec<u8> {
+pub(super) fn wish(wire: &Wire, request: &AcquireRequest) -> Vec<u8> {
     let mut wish = Vec::with_capacity(64);
     let (claim, live) = match &request.place {
         Some(place) => (place.claim.min(request.ttl).as_millis(), millis(place.live)),
@@ -131,6 +148,8 @@ pub(super) fn decode(
             Ok(Acquired::Queued(Queued::new(Busy::new(name, fields.holder(at)?), position)))
         }
         b'f' => Ok(Acquired::Foreign(fields.foreign(&request.names)?)),
+        b'c' => Ok(Acquired::Refused(Refusal::CrowdFull)),
+        b'o' => Ok(Acquired::Refused(Refusal::LimitDiffers { limit: fields.amount()? })),
         other => refusal(other).map(Acquired::Refused).ok_or(UNKNOWN_LETTER),
     }
 }

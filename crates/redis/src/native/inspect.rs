@@ -18,6 +18,7 @@ use crate::{
 static SCRIPT: LazyLock<Script> = script!(
     "../scripts/native/clock.lua",
     "../scripts/native/record.lua",
+    "../scripts/native/crowd.lua",
     "../scripts/native/inspect.lua",
 );
 

@@ -1,15 +1,17 @@
 //! The native format: one key for each lock, a fixed-width string that the scripts read and write;
-//! a hash while somebody waits for it.
+//! a hash while somebody waits for it, or several hold it together.
 //!
 //! Layout, arguments and replies stand at the head of each script, above all of `acquire.lua`.
 //! Each file here is one verb: what is asked, and how the answer is read.
 
 mod acquire;
+mod downgrade;
 mod exchange_token;
 mod force_release;
 mod heal;
 mod hints;
 mod inspect;
+mod join;
 mod list;
 mod listen;
 mod raise_fence;
@@ -17,6 +19,7 @@ mod release;
 mod renew;
 mod revoke;
 mod seed;
+mod set_limit;
 mod shorten;
 
 use std::time::Duration;
@@ -27,6 +30,7 @@ use fencelock_store::{Reply, StoreError};
 pub use self::seed::{IfUsed, Initialised};
 pub(crate) use self::{
     acquire::acquire,
+    downgrade::downgrade,
     exchange_token::exchange_token,
     force_release::force_release,
     heal::heal,
@@ -39,6 +43,7 @@ pub(crate) use self::{
     renew::renew,
     revoke::revoke,
     seed::seed,
+    set_limit::set_limit,
     shorten::shorten,
 };
 use crate::{

@@ -15,6 +15,8 @@ use crate::{
 static SCRIPT: LazyLock<Script> = script!(
     "../scripts/native/clock.lua",
     "../scripts/native/record.lua",
+    "../scripts/native/crowd.lua",
+    "../scripts/native/crowd_changes.lua",
     "../scripts/native/raise_fence.lua",
 );
 

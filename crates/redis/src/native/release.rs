@@ -14,9 +14,11 @@ use crate::{
 };
 
 static SCRIPT: LazyLock<Script> = script!(
-    "../scripts/native/counts.lua",
+    "../scripts/native/never_rests.lua",
     "../scripts/native/give.lua",
     "../scripts/native/record.lua",
+    "../scripts/native/crowd.lua",
+    "../scripts/native/crowd_changes.lua",
     "../scripts/native/line.lua",
     "../scripts/native/release.lua",
 );
@@ -24,6 +26,8 @@ static STRICT: LazyLock<Script> = script!(
     "../scripts/native/boot.lua",
     "../scripts/native/give.lua",
     "../scripts/native/record.lua",
+    "../scripts/native/crowd.lua",
+    "../scripts/native/crowd_changes.lua",
     "../scripts/native/line.lua",
     "../scripts/native/release.lua",
 );

@@ -12,9 +12,11 @@ use crate::{
 };
 
 static SCRIPT: LazyLock<Script> = script!(
-    "../scripts/native/counts.lua",
+    "../scripts/native/never_rests.lua",
     "../scripts/native/clock.lua",
     "../scripts/native/record.lua",
+    "../scripts/native/crowd.lua",
+    "../scripts/native/crowd_changes.lua",
     "../scripts/native/line.lua",
     "../scripts/native/revoke.lua",
 );

@@ -30,6 +30,7 @@ pub(crate) async fn acquire(
         &[
             (request.floor.is_some() || request.proposed.is_some(), "fencing tokens"),
             (request.deadline.is_some(), "deadlines, since it does not know the server's time"),
+            (!request.mode.is_exclusive(), "locks that several hold together"),
         ],
     )?;
     if request.names.len() == 1 {

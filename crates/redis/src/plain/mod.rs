@@ -6,6 +6,7 @@
 //! fencing token, no metadata, and nothing is remembered of a lock that was released.
 
 mod acquire;
+mod downgrade;
 mod exchange_token;
 mod force_release;
 mod heal;
@@ -16,6 +17,7 @@ mod raise_fence;
 mod release;
 mod renew;
 mod revoke;
+mod set_limit;
 mod shorten;
 
 use fencelock_core::{Busy, Foreign, Holder, LockName, Names, NotHeld};
@@ -24,6 +26,7 @@ use redis::Value;
 
 pub(crate) use self::{
     acquire::acquire,
+    downgrade::downgrade,
     exchange_token::exchange_token,
     force_release::force_release,
     heal::heal,
@@ -34,6 +37,7 @@ pub(crate) use self::{
     release::release,
     renew::renew,
     revoke::revoke,
+    set_limit::set_limit,
     shorten::shorten,
 };
 use crate::{
@@ -41,6 +45,9 @@ use crate::{
     reply::{Odd, bytes, foreign_type, number, time_left},
     wire::Wire,
 };
+
+/// Why nobody can hold a name beside others.
+const ONE_HOLDER: &str = "the plain dialect of redis has no locks that several hold together";
 
 /// Refuses what callers would rely on and this format can't keep.
 fn refuse(wire: &Wire, asked: &[(bool, &str)]) -> Result<(), StoreError> {

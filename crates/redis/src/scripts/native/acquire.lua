@@ -1,5 +1,6 @@
--- acquire: take one name, or several all or nothing, for one token; or wait in the line of the first
--- busy one. Begins with counts.lua (or boot.lua and rest.lua), take.lua, record.lua and line.lua.
+-- acquire: take one name, or several all or nothing, for one token alone; or wait in the line of the
+-- first busy one. Begins with never_rests.lua (or boot.lua and rest.lua), take.lua, record.lua, crowd.lua,
+-- crowd_changes.lua, line.lua and place.lua. Whoever shares a name comes by join.lua.
 --
 -- KEYS  the keys of the names, in order, none twice
 -- ARGV  1 token     32 hexadecimal digits, fresh for every attempt, the same when it is sent again
@@ -28,7 +29,8 @@
 --   112- metadata.
 --   A lease ends at stamp_us + 1000 * ttl_ms. Numbers of one width compare as strings; none is
 --   ever made by `..` or tostring() from a Lua number, which keep 14 digits only.
--- While somebody waits it is a field of a hash: see line.lua.
+-- While somebody waits it is a field of a hash: see line.lua. Where several hold or held a name
+-- together, the record is another: see crowd.lua.
 --
 -- Reply, one string: server time in us (16), a letter, and what belongs to it
 --   g flag(1) fence(16)                      granted; flag '0': `proposed` was behind this
@@ -80,11 +82,17 @@ for i = 1, count do
   if is_holder(record, token) then
     mine = mine + 1
   end
-  known = known or record and record.token == token and not is_reserved(record, token)
+  known = known or record and is_used(record, token)
 end
 
 if mine == count then
-  return repeated(seen, highest, format('%08d', longest))
+  return repeated(seen, highest, format('%08d', longest), token)
+end
+for i = 1, count do
+  local kind = other_kind(KEYS[i], seen[i], 'm')
+  if kind then
+    return now .. 'f' .. format('%04d', i) .. 'k' .. kind
+  end
 end
 -- A set that has lost a member is lost: the rest of it does not come back to the same token.
 if known then
@@ -137,36 +145,18 @@ if busy then
     return now .. 'a'
   end
   local line = record.line
-  local is_new = not (line and line.mine)
-  if is_new and line and line.length >= waiting_max then
+  if line and not line.mine and line.length >= waiting_max then
     settle()
     return now .. 'l'
   end
   if not line then
-    -- Making a hash of a string is to delete it first, and while its slot is on the way to another
-    -- server this one refuses whatever names a key that is not there: the rest of this script, too,
-    -- and the lease would be gone. It refuses this look then; who asks gets no place, and polls.
-    if sub(wish, 32, 32) == '2' then
-      local there = redis.pcall('GET', sub(wish, 33))
-      if there and there.err then
-        return now .. 'b' .. format('%04d', busy) .. who(record)
-      end
-    end
-    -- This can only fail, and says why: the type is another, full memory has no room for a line, or
-    -- the right is missing. Then the other rights that making a hash of it takes.
-    local done = redis.pcall('HSET', KEYS[busy], 'r', '')
-    if sub(done.err, 1, 3) == 'OOM' then
+    local failure
+    line, failure = open_line(KEYS[busy], record, sub(wish, 32))
+    if failure then
+      return failure
+    elseif not line then
       return now .. 'b' .. format('%04d', busy) .. who(record)
-    elseif sub(done.err, 1, 9) ~= 'WRONGTYPE' then
-      return done
     end
-    redis.call('PEXPIRE', KEYS[busy], 1, 'GT')
-    local expiry = redis.call('PEXPIRETIME', KEYS[busy])
-    if expiry < 0 then
-      expiry = ceil(record.ends / 1000)
-    end
-    line = { head = 1, tail = 0, expiry = expiry, channels = sub(wish, 32), length = 0,
-      inflated = false, seen = {}, gone = {}, ahead = 2 }
     record.line = line
   end
   -- A set that moves on to the line of another name holds nothing and waits nowhere else.
@@ -195,32 +185,16 @@ if busy then
       end
     end
   end
-  local was_empty = line.length == 0
-  if is_new then
-    line.tail, line.length = line.tail + 1, line.length + 1
-    line.mine, line.is_longer = line.tail, true
-  end
-  line.span = tonumber(sub(wish, 9, 16))
   local bits = (count > 1 and 1 or 0) + (sub(wish, 27, 27) == '1' and 2 or 0)
-  line.place = token .. now .. sub(wish, 9, 16) .. sub(wish, 1, 8) .. sub(wish, 17, 26) .. bits
-    .. (floor or none) .. (count > 1 and '0000' or sub(wish, 28, 31)) .. sub(lease, 9, 24)
-    .. sub(lease, 26)
-  line.seen[line.mine] = line.place
-  local place = position(KEYS[busy], line, line.mine)
-  local channels, listener, holder = line.channels, record.listener, record.token
-  local stored, refusal = pcall(store, KEYS[busy], record)
-  if not stored then
-    local text = type(refusal) == 'table' and refusal.err or tostring(refusal)
-    if sub(text, 1, 3) ~= 'OOM' then
-      error(refusal)
-    end
-    line.length = line.length - 1
+  local asked = { token = token, lease = lease, wish = wish, floor = floor }
+  local reserve = count > 1 and '0000' or sub(wish, 28, 31)
+  local place, tell_holder = leave_place(KEYS[busy], record, asked, bits, reserve, '')
+  if not place then
     return now .. 'b' .. format('%04d', busy) .. who(record)
   end
   settle()
-  -- The holder may be passing the lease around in its own process, since nobody waited.
-  if was_empty then
-    tell(channels, listener, 'w' .. holder)
+  if tell_holder then
+    tell_holder()
   end
   return now .. 'q' .. format('%04d%08d', busy, place) .. who(record)
 end
@@ -286,7 +260,7 @@ for i = 1, count do
       tokens = floor
     end
   end
-  local record = { state = 'h', token = token, flag = flag, fence = tokens,
+  local record = { kind = 'm', state = 'h', token = token, flag = flag, fence = tokens,
     first = flag == '1' and fence or none, lease = now .. ttl, listener = sub(lease, 9, 24),
     marks = sub(lease, 25, 25), metadata = sub(lease, 26), ends = ends, live = true,
     line = old and old.line, new = true }

@@ -1,5 +1,5 @@
 -- exchange_token: give a lease a fresh token and a larger fencing token: a new grant. Begins with
--- clock.lua and record.lua.
+-- clock.lua, record.lua, crowd.lua and crowd_changes.lua.
 --
 -- KEYS  the keys of the names, in order, none twice
 -- ARGV  1 from, 2 to: the tokens; 3 ttl_ms (8 digits), 4 retain_ms (decimal), 5 metadata
@@ -35,11 +35,11 @@ for i = 1, #KEYS do
     if is_holder(record, to) then
       mine = mine + 1
     end
-    known = known or record.token == to and not is_reserved(record, to)
+    known = known or is_used(record, to)
   end
 end
 if mine == #KEYS then
-  return repeated(seen, highest, '00000000')
+  return repeated(seen, highest, '00000000', to)
 end
 if known then
   return now .. 's'
@@ -68,16 +68,27 @@ local asked = clock + ttl * 1000
 local first_end, first_lease
 for i = 1, #KEYS do
   local record = seen[i]
-  if asked > record.ends then
-    record.lease, record.ends = now .. ttl, asked
+  local share = record.crowd and crowds.share_of(record, from)
+  local held = share or record
+  if share then
+    share.ends = asked > share.ends and asked or share.ends
+    share.fence, record.fence = fence, fence
+    crowds.rename(record, share, to)
+    crowds.measure(record)
+    crowds.keep(record, forget_time(share.ends, retain, fence))
+    record.new = true
+  else
+    if asked > record.ends then
+      record.lease, record.ends = now .. ttl, asked
+    end
+    record.token, record.flag, record.fence, record.first = to, '1', fence, fence
+    record.forget, record.new = forget_time(record.ends, retain, fence), true
   end
-  record.token, record.flag, record.fence, record.first = to, '1', fence, fence
-  record.listener, record.metadata = ARGV[9], ARGV[5]
-  record.marks = (record.marks == '1' or record.marks == '3') and '1' or '0'
-  record.forget, record.new = forget_time(record.ends, retain, fence), true
+  held.listener, held.metadata = ARGV[9], ARGV[5]
+  held.marks = (held.marks == '1' or held.marks == '3') and '1' or '0'
   store(KEYS[i], record)
-  if not first_end or record.ends < first_end then
-    first_end, first_lease = record.ends, record.lease
+  if not first_end or held.ends < first_end then
+    first_end, first_lease = held.ends, share and crowds.lease(record, share.ends) or record.lease
   end
 end
 return now .. 'g' .. fence .. first_lease

@@ -1,5 +1,5 @@
--- force_release: free a name whoever holds it. Begins with counts.lua (or boot.lua), clock.lua,
--- record.lua and line.lua.
+-- force_release: free a name whoever holds it. Begins with never_rests.lua (or boot.lua), clock.lua,
+-- record.lua, crowd.lua, crowd_changes.lua and line.lua.
 --
 -- KEYS  1 the key of the name
 -- ARGV  1 retain_ms (decimal)
@@ -26,8 +26,13 @@ if record.foreign then
 end
 local reply, changed = 'w', false
 if record.live then
-  reply, changed = 'r' .. record.token .. who(record), true
-  finish(record, 'h')
+  reply, changed = 'r' .. proof(record) .. who(record, true), true
+  if record.crowd then
+    -- Its limit stays, and the tokens that were released.
+    crowds.clear(record)
+  else
+    finish(record, 'h')
+  end
   record.forget = forget_time(clock, ARGV[1], record.fence)
 end
 local passed = pass_on(KEYS[1], record)

@@ -19,7 +19,9 @@ end
 if plain then
   for i = 1, #KEYS do
     local raw = redis.pcall('GET', KEYS[i])
-    if raw and (raw.err or string.sub(raw, 1, 5) == 'fl2mr') then
+    -- What is reserved, and the memory of a crowd.
+    if raw and (raw.err or string.sub(raw, 1, 5) == 'fl2mr'
+      or #raw > 54 and string.byte(raw, 5) == 102) then
       if raw.err then
         if string.sub(raw.err, 1, 9) ~= 'WRONGTYPE' then
           return raw

@@ -1,5 +1,5 @@
 -- heal: take a lease that is provably ours elsewhere, where nobody holds it here. Begins with
--- clock.lua and record.lua.
+-- clock.lua, record.lua, crowd.lua and crowd_changes.lua.
 --
 -- KEYS  the keys of the names, in order, none twice
 -- ARGV  1 token, 2 ttl_ms (8 digits), 3 retain_ms (decimal), 4 metadata, 5 deadline_us (16 digits,
@@ -33,7 +33,7 @@ for i = 1, #KEYS do
 end
 for i = 1, #KEYS do
   local record = seen[i]
-  if record and record.live and record.token ~= token then
+  if record and record.live and record.token ~= token and not is_holder(record, token) then
     return now .. 'b' .. format('%04d', i) .. '00000000' .. sub(who(record), 9)
   end
 end
@@ -51,7 +51,7 @@ for i = 1, #KEYS do
       flag = old.flag
     end
     local ends = clock + ttl * 1000
-    store(KEYS[i], { state = 'h', token = token, flag = flag, fence = tokens, first = tokens,
+    store(KEYS[i], { kind = 'm', state = 'h', token = token, flag = flag, fence = tokens, first = tokens,
       lease = now .. ttl, listener = none, marks = '0', metadata = ARGV[4], ends = ends,
       live = true, line = old and old.line, new = true,
       forget = forget_time(ends, retain, tokens) })

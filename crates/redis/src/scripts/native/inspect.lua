@@ -1,4 +1,4 @@
--- inspect: look at names. Begins with clock.lua and record.lua. Writes nothing.
+-- inspect: look at names. Begins with clock.lua, record.lua and crowd.lua. Writes nothing.
 --
 -- KEYS  the keys of the names
 -- ARGV  none
@@ -22,7 +22,7 @@ for i = 1, #KEYS do
   elseif record.foreign then
     reply = 'f' .. record.foreign
   elseif record.live then
-    reply = 'h' .. record.token .. who(record)
+    reply = 'h' .. proof(record) .. who(record, true)
   else
     reply = 'e' .. record.fence
   end

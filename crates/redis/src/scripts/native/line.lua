@@ -1,5 +1,5 @@
 -- line: who waits for a name, and how its lease goes from one to the next. Not a script of its
--- own: needs record.lua, and `resting`, set where nothing must be granted. What is done here is
+-- own: needs record.lua, crowd.lua and crowd_changes.lua, and `resting`, set where nothing must be granted. What is done here is
 -- written down in Rust in core/src/rules/line.rs.
 --
 -- The first who waits turns the key into a hash, the last who leaves turns it back:
@@ -9,10 +9,11 @@
 --             mark is '1' where PUBSUB NUMSUB counts all that listen, '0' where it does not, '2' on
 --             a cluster: there channels are sharded, and a tag puts them into the slot of the key
 --   w<n>      a place: 1-32 token, 33-48 seen_us, 49-56 live_ms, 57-64 claim_ms, 65-74 retain_ms,
---             75 bits: 1 a set of names, 2 barging; 76-91 floor, 92-95 reserve, 96-111 listener,
---             112- metadata
+--             75 bits: 1 a set of names, 2 barging, 4 a mode follows; 76-91 floor, 92-95 reserve,
+--             96-111 listener, 112- the mode, where one follows (see crowd.lua), and metadata
 --   i<token>  the number of the place of that token
--- So the length of the line is half of HLEN less 2, and all that is asked of a place is one look.
+-- So the length of the line is half of HLEN less 2 (and less what a crowd has there), and all that is
+-- asked of a place is one look.
 -- A place that is given up leaves a gap in the numbers.
 --
 -- A process is told on the channel <what channels begin with> <listener>, in a message of one or
@@ -67,6 +68,26 @@ local function drop(line, number, token)
   line.changed = true
 end
 
+-- Takes a place apart; false where it is none.
+local function parse_place(raw, number)
+  if #raw < 111 or not spans(raw, '^%d+', 33, 95) or not spans(raw, '^%x+', 1, 32)
+    or not spans(raw, '^%x+', 96, 111) or not find(raw, '^[0-7]', 75) then
+    return false
+  end
+  local bits, mode, after = tonumber(sub(raw, 75, 75)), nil, 112
+  if bits >= 4 then
+    crowds = crowds or make_crowds()
+    mode, after = crowds.mode(raw, 112)
+    if not mode then
+      return false
+    end
+  end
+  return { number = number, raw = raw, token = sub(raw, 1, 32), seen = sub(raw, 33, 48),
+    is_lapsed = sub(raw, 33, 48) + sub(raw, 49, 56) * 1000 < clock, claim = sub(raw, 57, 64),
+    is_set = bits % 2 == 1, barging = bits % 4 >= 2, listener = sub(raw, 96, 111), mode = mode,
+    metadata = sub(raw, after) }
+end
+
 -- The first place; nothing where there is none, and false where what is there can't be read.
 local function first_place(key, line)
   local gaps = 0
@@ -77,15 +98,7 @@ local function first_place(key, line)
     end
     local raw = raw_place(key, line, number)
     if raw then
-      if #raw < 111 or not spans(raw, '^%d+', 33, 95) or not spans(raw, '^%x+', 1, 32)
-        or not spans(raw, '^%x+', 96, 111) then
-        return false
-      end
-      local bits = sub(raw, 75, 75)
-      return { number = number, raw = raw, token = sub(raw, 1, 32), seen = sub(raw, 33, 48),
-        is_lapsed = sub(raw, 33, 48) + sub(raw, 49, 56) * 1000 < clock, claim = sub(raw, 57, 64),
-        is_set = bits == '1' or bits == '3', barging = bits == '2' or bits == '3',
-        listener = sub(raw, 96, 111) }
+      return parse_place(raw, number)
     end
     line.head, gaps = number + 1, gaps + 1
     line.changed = true
@@ -172,24 +185,67 @@ local function announce(key, line, left)
   end
 end
 
+-- What is told as soon as it is written.
+local function post(line, listener, message)
+  line.post = line.post or {}
+  line.post[#line.post + 1] = { listener, message }
+end
+
+-- Writes a key, and tells what was posted: several things to one process in one message.
+local write = store
+local function store(key, record)
+  local line = record.line
+  write(key, record)
+  local posted = line and line.post or {}
+  local i = 1
+  while i <= #posted do
+    local listener, parts = posted[i][1], {}
+    while posted[i] and posted[i][1] == listener do
+      parts[#parts + 1], i = posted[i][2], i + 1
+    end
+    tell(line.channels, listener, table.concat(parts))
+  end
+  if line then
+    line.post = nil
+  end
+end
+
+-- The next fencing token; nothing when the range is used up.
+local function mint(highest, floor)
+  highest = floor > highest and floor or highest
+  if highest < now then
+    return now
+  end
+  return tonumber(highest) + 1 <= largest and format('%016.0f', highest + 1) or nil
+end
+
+-- The kind of the lock that a name is at the moment, if it is another one: of whoever holds it, or
+-- else of whoever waits for it.
+local function other_kind(key, record, kind)
+  local there
+  if record and record.live then
+    there = record.kind
+  elseif record and record.line then
+    local place = first_place(key, record.line)
+    there = place and not place.is_lapsed and (place.mode and place.mode.kind or 'm')
+  end
+  return there and there ~= kind and there or nil
+end
+
 -- The record of a lease that is handed to a place, and what its waiter is told. Nothing when the
 -- range of fencing tokens is used up.
 local function handed(record, place)
   local line, raw = record.line, place.raw
-  local new = { state = 'h', token = place.token, flag = '1', lease = now .. place.claim,
-    listener = place.listener, marks = '0', metadata = sub(raw, 112), line = line,
+  local new = { kind = 'm', state = 'h', token = place.token, flag = '1', lease = now .. place.claim,
+    listener = place.listener, marks = '0', metadata = place.metadata, line = line,
     ends = clock + place.claim * 1000, live = true, free = false }
   if place.is_set then
     new.state, new.flag, new.first, new.fence = 'r', '0', none, record.fence
     new.message = 't' .. place.token
   else
-    local floor, reserve = sub(raw, 76, 91), tonumber(sub(raw, 92, 95))
-    local highest = floor > record.fence and floor or record.fence
-    new.first = now
-    if highest >= now then
-      new.first = format('%016.0f', highest + 1)
-    end
-    if tonumber(highest) + 1 > largest or new.first + reserve > largest then
+    local reserve = tonumber(sub(raw, 92, 95))
+    new.first = mint(record.fence, sub(raw, 76, 91))
+    if not new.first or new.first + reserve > largest then
       return nil
     end
     new.fence = reserve == 0 and new.first or format('%016.0f', new.first + reserve)
@@ -200,49 +256,107 @@ local function handed(record, place)
   return new
 end
 
--- Hands a name that nobody holds to the first in its line, unless that is `keep`, who is about to
--- be granted it anyway. Returns the record that is there then, with `line.changed` set where it is
--- not all written; nothing, and nothing was changed, where the line can't be read.
+-- Hands a name to a place, alone. Returns its record; nothing, where nobody would hear of it, and
+-- false where the range of fencing tokens is used up.
+local function hand_alone(key, record, place)
+  local line = record.line
+  if not is_heard(line.channels, place.listener) then
+    drop(line, place.number, place.token)
+    return nil
+  end
+  local new = handed(record, place)
+  if not new then
+    return false
+  end
+  drop(line, place.number, place.token)
+  local follower = first_place(key, line)
+  local message, same = new.message, false
+  if follower and not follower.is_lapsed and follower.listener == place.listener then
+    message, same = message .. 'n' .. follower.token .. '00000' .. place.claim .. '000', true
+  end
+  post(line, place.listener, message)
+  store(key, new)
+  if new.line and not same then
+    announce(key, line, place.claim * 1000)
+  end
+  return new
+end
+
+-- Hands a share to a place, beside those who have one. Whether it has it now; it is not written yet.
+local function hand_share(record, place)
+  local line, mode, raw = record.line, place.mode, place.raw
+  local fence = crowds.same_fence(record, mode) or mint(record.fence, sub(raw, 76, 91))
+  local heard = fence and is_heard(line.channels, place.listener)
+  if heard then
+    post(line, place.listener, 'g' .. place.token .. place.seen .. now .. place.claim .. fence .. fence
+      .. format('%08d', line.length - 1))
+  end
+  drop(line, place.number, place.token)
+  if heard then
+    crowds.add(record, mode, { token = place.token, ends = clock + place.claim * 1000, fence = fence,
+      weight = mode.weight, listener = place.listener, marks = '0', metadata = place.metadata },
+      sub(raw, 65, 74))
+  end
+  return heard
+end
+
+-- Hands a name that nobody holds to the first in its line, or shares of it to as many as there is
+-- room for, but not to `keep`, who is about to be granted it anyway. Returns the record that is there
+-- then, with `line.changed` set where it is not all written; nothing, and nothing was changed, where
+-- the line can't be read.
 local function pass_on(key, record, keep)
   local line = record.line
-  if record.live or not line or resting then
+  if not line or resting or record.live and record.state ~= 's' then
     return record
   end
+  local joined = false
   for _ = 1, passed_max do
     local place = first_place(key, line)
     if place == false then
       return nil
     elseif not place then
       return record
-    elseif place.is_lapsed then
+    end
+    local mode = place.mode
+    if place.is_lapsed then
       drop(line, place.number, place.token)
     elseif keep == place.token then
       return record
+    elseif mode and (mode.letter == 'e' and crowds.fits(record, mode)
+      or crowds.other_limit(record, mode)) then
+      -- It is to ask: the latch is open, or what it waits for is not to be had any more.
+      post(line, place.listener, 't' .. place.token)
+      drop(line, place.number, place.token)
+    elseif mode and not crowds.fits(record, mode) or not mode and record.live then
+      if joined then
+        local left = format('%016.0f', crowds.left_for(record, mode))
+        post(line, place.listener, 'n' .. place.token .. left)
+      end
+      return record
     elseif place.barging then
       -- It does not insist: the lock stays free for whoever asks first.
-      if tell(line.channels, place.listener, 't' .. place.token) then
+      local heard
+      if line.post then
+        heard = is_heard(line.channels, place.listener)
+        if heard then
+          post(line, place.listener, 't' .. place.token)
+        end
+      else
+        heard = tell(line.channels, place.listener, 't' .. place.token)
+      end
+      if heard then
         return record
       end
       drop(line, place.number, place.token)
-    elseif not is_heard(line.channels, place.listener) then
-      drop(line, place.number, place.token)
+    elseif mode then
+      joined = hand_share(record, place) or joined
     else
-      local new = handed(record, place)
-      if not new then
+      local new = hand_alone(key, record, place)
+      if new == false then
         return record
+      elseif new then
+        return new
       end
-      drop(line, place.number, place.token)
-      local follower = first_place(key, line)
-      local message, same = new.message, false
-      if follower and not follower.is_lapsed and follower.listener == place.listener then
-        message, same = message .. 'n' .. follower.token .. '00000' .. place.claim .. '000', true
-      end
-      store(key, new)
-      tell(line.channels, place.listener, message)
-      if new.line and not same then
-        announce(key, line, place.claim * 1000)
-      end
-      return new
     end
   end
   return record

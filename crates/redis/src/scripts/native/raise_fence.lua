@@ -1,4 +1,5 @@
--- raise_fence: write a larger fencing token to a lease. Begins with clock.lua and record.lua.
+-- raise_fence: write a larger fencing token to a lease. Begins with clock.lua, record.lua,
+-- crowd.lua and crowd_changes.lua.
 --
 -- KEYS  the keys of the names, in order, none twice
 -- ARGV  1 token, 2 fence (16 digits), 3 ahead_us
@@ -29,13 +30,20 @@ if tonumber(fence) > clock + ARGV[3] then
 end
 for i = 1, #KEYS do
   local record = seen[i]
-  if record.fence > fence or record.fence == fence and record.flag ~= '1' then
+  local share = record.crowd and crowds.share_of(record, token)
+  local is_own = share and share.fence == fence or record.flag == '1'
+  if record.fence > fence or record.fence == fence and not is_own then
     return now .. 'h' .. record.fence
   end
 end
 for i = 1, #KEYS do
   local record = seen[i]
-  record.flag, record.fence, record.first = '1', fence, fence
+  local share = record.crowd and crowds.share_of(record, token)
+  if share then
+    share.fence, share.changed, record.fence = fence, true, fence
+  else
+    record.flag, record.fence, record.first = '1', fence, fence
+  end
   -- Not before its lease is over either, which the record was written to outlive.
   record.forget, record.longer = forget_time(record.ends, 0, fence), true
   store(KEYS[i], record)

@@ -1,5 +1,6 @@
 -- release: give back every one of the names that the token still holds, and its places in their
--- lines. Begins with counts.lua (or boot.lua), give.lua, record.lua and line.lua.
+-- lines. Begins with never_rests.lua (or boot.lua), give.lua, record.lua, crowd.lua,
+-- crowd_changes.lua and line.lua.
 --
 -- KEYS  the keys of the names, in order, none twice
 -- ARGV  1 token      32 hexadecimal digits
@@ -20,7 +21,7 @@
 
 local seen = {}
 for i = 1, #KEYS do
-  local record, failure = look(KEYS[i], token, raws[i])
+  local record, failure = look(KEYS[i], token, raws[i], true)
   if failure then
     return failure
   end
@@ -31,10 +32,19 @@ local keep = retain == '0' and 0 or retain - 2
 local withdrawn, expired, taken, foreign = false, false, false, false
 for i = 1, #KEYS do
   local record = seen[i]
+  local left
+  if record and record.crowd then
+    left = crowds.leave(KEYS[i], record, token)
+    if not left and not crowds.load(KEYS[i], record) then
+      left = 'f'
+    end
+  end
   if not record then
     expired = true
-  elseif record.foreign then
+  elseif record.foreign or left == 'f' then
     foreign = true
+  elseif left then
+    expired = expired or left == 'x'
   elseif record.line and record.line.mine and not withdraw(KEYS[i], record.line) then
     foreign = true
   else
@@ -44,6 +54,15 @@ for i = 1, #KEYS do
     if is_reserved(record, token) then
       withdrawn, changed = true, true
       record.live, record.ends, record.lease = false, clock, now .. '00000000'
+    elseif record.crowd and is_holder(record, token) then
+      changed = true
+      crowds.remove(record, token)
+      crowds.spend(record.crowd, token)
+      if record.free then
+        record.forget = forget_time(clock, keep, record.fence)
+      end
+    elseif record.crowd then
+      expired = expired or not crowds.is_spent(record, token)
     elseif is_holder(record, token) then
       changed = true
       finish(record, 'f')

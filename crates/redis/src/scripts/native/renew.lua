@@ -1,4 +1,5 @@
--- renew: prolong leases, each of one name or a set. Begins with clock.lua and record.lua.
+-- renew: prolong leases, each of one name or a set. Begins with clock.lua,
+-- record.lua, crowd.lua and crowd_changes.lua.
 --
 -- KEYS  the keys of all leases, one lease after the other
 -- ARGV  1 ahead_us
@@ -38,7 +39,7 @@ end
 -- Prolongs any lease. Returns what is to say of it.
 local function prolong(from, to, token, ttl, retain, rest)
   local unattended, listener = sub(rest, 5, 5), sub(rest, 6)
-  local seen, failure = look_all(from, to, token)
+  local seen, failure = look_all(from, to, token, true)
   if failure then
     return 'e' .. failure.err
   end
@@ -51,7 +52,11 @@ local function prolong(from, to, token, ttl, retain, rest)
   local last, revoked, longest = none, '0', 0
   for i = from, to do
     local record = seen[i]
-    if asked > record.ends then
+    local share = record.crowd and crowds.share_of(record, token)
+    local held = share or record
+    if share and asked > share.ends then
+      share.ends = asked
+    elseif not share and asked > record.ends then
       record.lease, record.ends = now .. ttl, asked
     end
     if from == to and record.flag == '1' and record.first ~= none then
@@ -61,23 +66,28 @@ local function prolong(from, to, token, ttl, retain, rest)
       last = record.fence ~= record.first and record.fence or none
     end
     if listener ~= '' then
-      record.listener = listener
+      held.listener = listener
     end
-    local was_revoked = record.marks == '1' or record.marks == '3'
+    local was_revoked = held.marks == '1' or held.marks == '3'
     if was_revoked then
       revoked = '1'
     end
-    record.marks = was_revoked and (unattended == '2' and '3' or '1') or unattended
-    record.forget, record.longer = forget_time(record.ends, retain, record.fence), true
+    held.marks = was_revoked and (unattended == '2' and '3' or '1') or unattended
+    record.forget, record.longer = forget_time(held.ends, retain, record.fence), true
     if waiting(record) > longest then
       longest = waiting(record)
     end
-    local done, refused = pcall(store, KEYS[i], record)
+    local done, refused
+    if share then
+      done, refused = pcall(crowds.prolong, KEYS[i], record, share)
+    else
+      done, refused = pcall(store, KEYS[i], record)
+    end
     if not done then
       return 'e' .. (type(refused) == 'table' and refused.err or tostring(refused))
     end
-    if not first_end or record.ends < first_end then
-      first_end, first_lease = record.ends, record.lease
+    if not first_end or held.ends < first_end then
+      first_end, first_lease = held.ends, share and crowds.lease(record, share.ends) or record.lease
     end
   end
   return 'k' .. first_lease .. last .. revoked .. format('%08d', longest)

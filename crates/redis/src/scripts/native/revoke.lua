@@ -1,5 +1,5 @@
--- revoke: ask the holder of a name to give it back. Begins with counts.lua, clock.lua, record.lua
--- and line.lua.
+-- revoke: ask the holder of a name to give it back. Begins with never_rests.lua, clock.lua,
+-- record.lua, crowd.lua, crowd_changes.lua and line.lua.
 --
 -- KEYS  1 the key of the name
 -- ARGV  1 the mark of channels, and what they begin with: see line.lua
@@ -21,8 +21,24 @@ end
 if record and record.foreign then
   return now .. 'f' .. record.foreign
 end
-if not (record and record.live and record.state == 'h') then
+if not (record and record.live and record.state ~= 'r') then
   return now .. 'w'
+end
+if record.crowd then
+  local token, asked = proof(record), crowds.ask_back(record)
+  if #asked == 0 then
+    return now .. 'u' .. token .. who(record, true)
+  end
+  -- What is said of the others is what was so before.
+  local reply = now .. 'r' .. token .. crowds.who(record, true, nil, true)
+  for _, share in ipairs(asked) do
+    share.marks, share.changed = '1', true
+  end
+  store(KEYS[1], record)
+  for _, share in ipairs(asked) do
+    tell(ARGV[1], share.listener, 'r' .. share.token)
+  end
+  return reply
 end
 if record.marks == '2' or record.marks == '3' then
   return now .. 'u' .. record.token .. who(record)

@@ -1,5 +1,5 @@
--- shorten: bring the end of a lease nearer, never farther. Begins with counts.lua, clock.lua, record.lua and
--- line.lua.
+-- shorten: bring the end of a lease nearer, never farther. Begins with never_rests.lua, clock.lua,
+-- record.lua, crowd.lua, crowd_changes.lua and line.lua.
 --
 -- KEYS  the keys of the names, in order, none twice
 -- ARGV  1 token, 2 ttl_ms (8 digits), 3 retain_ms (decimal)
@@ -26,16 +26,26 @@ local asked = clock + ttl * 1000
 local last_end, last_lease
 for i = 1, #KEYS do
   local record = seen[i]
-  if asked < record.ends then
-    record.lease, record.ends = now .. ttl, asked
+  local share = record.crowd and crowds.share_of(record, token)
+  local ends, lease
+  if share then
+    -- The record is kept as long as before: others may need it.
+    share.ends, share.changed = asked < share.ends and asked or share.ends, true
+    crowds.measure(record)
+    ends, lease = share.ends, crowds.lease(record, share.ends)
+  else
+    if asked < record.ends then
+      record.lease, record.ends = now .. ttl, asked
+    end
+    record.forget = forget_time(record.ends, retain, record.fence)
+    ends, lease = record.ends, record.lease
   end
-  record.forget = forget_time(record.ends, retain, record.fence)
   store(KEYS[i], record)
   if record.line then
-    announce(KEYS[i], record.line, record.ends - clock)
+    announce(KEYS[i], record.line, ends - clock)
   end
-  if not last_end or record.ends > last_end then
-    last_end, last_lease = record.ends, record.lease
+  if not last_end or ends > last_end then
+    last_end, last_lease = ends, lease
   end
 end
 return now .. 'k' .. last_lease
