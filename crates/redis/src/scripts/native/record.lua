@@ -317,6 +317,7 @@ local function store_line(key, record)
     end
     if record.absent or not record.live and line.expiry * 1000 <= clock then
       redis.call('DEL', key)
+      record.shape = nil
     else
       redis.call('SET', key, raw, 'PXAT', format('%.0f', line.expiry))
     end
@@ -369,6 +370,7 @@ local function store(key, record)
     end
   elseif not record.live and record.forget <= clock and record.fence < now then
     redis.call('DEL', key)
+    record.shape = nil
   elseif record.new then
     redis.call('SET', key, raw, 'PX', lives)
   else
