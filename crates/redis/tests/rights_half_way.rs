@@ -8,9 +8,10 @@ mod support;
 use std::{collections::BTreeMap, time::Duration};
 
 use fencelock_core::{
-    AcquireRequest, ExchangeRequest, FencingToken, ForceReleaseRequest, HealRequest,
-    InspectRequest, Inspection, ListRequest, ListenerId, Names, PlaceRequest, RaiseFenceRequest,
-    ReleaseRequest, RenewRequest, Retain, RevokeRequest, ShortenRequest, Token,
+    AcquireRequest, DowngradeRequest, ExchangeRequest, FencingToken, ForceReleaseRequest,
+    HealRequest, InspectRequest, Inspection, ListRequest, ListenerId, Mode, Names, PlaceRequest,
+    RaiseFenceRequest, ReleaseRequest, RenewRequest, Retain, RevokeRequest, SetLimitRequest,
+    ShortenRequest, Token,
 };
 use fencelock_redis::{Dialect, RedisStore};
 use fencelock_store::{Outcome, Store, StoreError, StoreErrorKind, rt};
@@ -29,10 +30,25 @@ enum State {
     Over,
     /// Whoever wants two names is in the line of the first.
     WaitedBySet,
+    /// Two hold the first together, and the second is held alone.
+    Shared,
+    /// The same, and somebody waits who wants it alone.
+    SharedWaited,
+    /// The same as `Over`, and those who wait want to share it.
+    OverForShares,
 }
 
-const NATIVE: &[State] =
-    &[State::Free, State::Released, State::Held, State::Waited, State::Over, State::WaitedBySet];
+const NATIVE: &[State] = &[
+    State::Free,
+    State::Released,
+    State::Held,
+    State::Waited,
+    State::Over,
+    State::WaitedBySet,
+    State::Shared,
+    State::SharedWaited,
+    State::OverForShares,
+];
 const PLAIN: &[State] = &[State::Free, State::Held];
 
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +74,11 @@ enum Verb {
     ForceRelease,
     ForceReleaseForGood,
     Revoke,
+    Join,
+    JoinPlace,
+    Meet,
+    Downgrade,
+    SetLimit,
 }
 
 const VERBS: &[Verb] = &[
@@ -82,6 +103,11 @@ const VERBS: &[Verb] = &[
     Verb::ForceRelease,
     Verb::ForceReleaseForGood,
     Verb::Revoke,
+    Verb::Join,
+    Verb::JoinPlace,
+    Verb::Meet,
+    Verb::Downgrade,
+    Verb::SetLimit,
 ];
 
 /// Rights that no step of a script needs.
@@ -100,22 +126,39 @@ fn place(names: Names, listener: Option<ListenerId>) -> AcquireRequest {
     request
 }
 
+/// A reader of the first name.
+fn reader(token: Token) -> AcquireRequest {
+    let mut request = AcquireRequest::new(name("app:k"), token, ttl(30_000));
+    request.mode = Mode::Shared;
+    request
+}
+
 /// Brings `app:k` and `app:l` into a state, with all rights.
 async fn prepare(store: &RedisStore, state: State) -> Cast {
     let both = names(&["app:k", "app:l"]);
-    let cast = Cast {
+    let mut cast = Cast {
         holder: token(),
         waiter: match state {
             State::WaitedBySet => place(both.clone(), None),
             _ => place(names(&["app:k"]), Some(rt::fresh_listener())),
         },
     };
-    if state != State::Free {
+    if matches!(state, State::Shared | State::SharedWaited) {
+        for token in [cast.holder, token()] {
+            let _ = granted(store.acquire(&reader(token), soon(store)).await);
+        }
+        let _ = granted(acquire(store, "app:l", cast.holder).await);
+    } else if state != State::Free {
         let request = AcquireRequest::new(both.clone(), cast.holder, ttl(30_000));
         let _ = granted(store.acquire(&request, soon(store)).await);
     }
-    if matches!(state, State::Waited | State::Over | State::WaitedBySet) {
-        let other = place(names(&["app:k"]), None);
+    if matches!(state, State::OverForShares) {
+        cast.waiter.mode = Mode::Shared;
+    }
+    let waited = [State::Waited, State::Over, State::WaitedBySet, State::SharedWaited];
+    if waited.contains(&state) || state == State::OverForShares {
+        let mut other = place(names(&["app:k"]), None);
+        other.mode = cast.waiter.mode.clone();
         for waiter in [&cast.waiter, &other] {
             let _ = store.acquire(waiter, soon(store)).await.expect("it answers");
         }
@@ -126,7 +169,7 @@ async fn prepare(store: &RedisStore, state: State) -> Cast {
                 let _ = release(store, at, cast.holder).await.expect("it answers");
             }
         }
-        State::Over => {
+        State::Over | State::OverForShares => {
             // Only now: else the lease might be over before anybody waits for it.
             let shorten = ShortenRequest::new(both, cast.holder, ttl(10));
             let _ = store.shorten(&shorten, soon(store)).await.expect("it answers");
@@ -200,6 +243,19 @@ async fn ask(store: &RedisStore, verb: Verb, cast: &Cast) -> Result<(), StoreErr
             store.force_release(&request, by).await.map(drop)
         }
         Verb::Revoke => store.revoke(&RevokeRequest::new(at), by).await.map(drop),
+        Verb::Join => store.acquire(&reader(token()), by).await.map(drop),
+        Verb::JoinPlace | Verb::Meet => {
+            let mut request = place(one, None);
+            request.mode = match verb {
+                Verb::Meet => Mode::Meeting { parties: 2 },
+                _ => Mode::Shared,
+            };
+            store.acquire(&request, by).await.map(drop)
+        }
+        Verb::Downgrade => {
+            store.downgrade(&DowngradeRequest::new(at, cast.holder), by).await.map(drop)
+        }
+        Verb::SetLimit => store.set_limit(&SetLimitRequest::new(at, 3), by).await.map(drop),
     }
 }
 
@@ -272,9 +328,10 @@ fn is_harmless(state: State, before: &[Kept; 2], after: &[Kept; 2]) -> bool {
         .zip(after)
         .filter(|(before, after)| (&before.record, before.ends) != (&after.record, after.ends));
     let written = written.count();
+    let is_over = matches!(state, State::Over | State::OverForShares);
     // Where one name has a line and the other has none, they are written by different commands.
     let differ = before[0].places.is_empty() != before[1].places.is_empty();
-    written == 0 || state == State::Over || written == 1 && differ
+    written == 0 || is_over || written == 1 && differ
 }
 
 #[tokio::test]

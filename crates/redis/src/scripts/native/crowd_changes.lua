@@ -199,11 +199,11 @@ make_crowds = function()
       end
       return nil
     elseif record.shape then
-      if is_strict then
-        local done = redis.pcall('HSET', key, 'r', '')
-        if sub(done.err, 1, 9) ~= 'WRONGTYPE' then
-          error(done)
-        end
+      -- This can only fail, and says why: the type is another, memory is full, or the right is missing.
+      local done = redis.pcall('HSET', key, 'r', '')
+      local is_full = sub(done.err, 1, 3) == 'OOM'
+      if is_full and is_strict or not is_full and sub(done.err, 1, 9) ~= 'WRONGTYPE' then
+        error(done)
       end
       redis.call('PEXPIRE', key, 1, 'GT')
       local expiry = redis.call('PEXPIRETIME', key)

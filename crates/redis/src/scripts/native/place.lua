@@ -24,30 +24,30 @@ local function open_line(key, record, channels)
   if shape == 'string' and is_moving(channels) then
     return nil
   end
-  local done
-  if shape == 'hash' then
-    done = redis.pcall('HSET', key, 'r', record.raw)
-  elseif shape then
-    -- This can only fail, and says why: the type is another, full memory has no room for a line, or
-    -- the right is missing. Then the other rights that making a hash of it takes.
-    done = redis.pcall('HSET', key, 'r', '')
-  else
-    -- Gone at once if anything fails from here on.
-    done = redis.pcall('SET', key, 'fl2mf' .. none .. none .. '0' .. none, 'PX', 1)
-  end
-  if type(done) == 'table' and done.err and sub(done.err, 1, 9) ~= 'WRONGTYPE' then
+  -- Of a string this can only fail, and says why: the type is another, full memory has no room for a
+  -- line, or the right is missing. Then the other rights that making a hash of it takes.
+  local done = redis.pcall('HSET', key, 'r', shape == 'hash' and record.raw or '')
+  if type(done) == 'table' and sub(done.err, 1, 9) ~= 'WRONGTYPE' then
     if is_full_memory(done) then
       return nil
     end
     return nil, done
   end
-  redis.call('PEXPIRE', key, 1, 'GT')
-  local expiry = redis.call('PEXPIRETIME', key)
-  if expiry < 0 then
-    expiry = ceil(record.ends / 1000)
+  local expiry = ceil(record.ends / 1000)
+  if shape then
+    redis.call('PEXPIRE', key, 1, 'GT')
+    local kept = redis.call('PEXPIRETIME', key)
+    expiry = kept < 0 and expiry or kept
+  else
+    -- What was just made must not stay, should anything fail from here on.
+    done = redis.pcall('PEXPIRE', key, 1)
+    if type(done) == 'table' then
+      redis.call('DEL', key)
+      return nil, done
+    end
   end
   return { head = 1, tail = 0, expiry = expiry, channels = channels, length = 0,
-    inflated = shape == 'hash', seen = {}, gone = crowd and crowd.gone or {}, ahead = 2 }
+    inflated = shape ~= 'string', seen = {}, gone = crowd and crowd.gone or {}, ahead = 2 }
 end
 
 -- Leaves a place in the line of a key, or says that it is still wanted, and returns where it is;
