@@ -66,6 +66,7 @@ async fn everything(server: &RedisServer, store: &RedisStore) -> Result<(), Stor
     }
     if store.capabilities().queue {
         waiting(server, store).await?;
+        support::together(store, || {}).await?;
     }
     let foreign = fencelock_core::AcquireRequest::new(at("hash"), first, ttl(30_000));
     match store.acquire(&foreign, by).await?.answer {

@@ -66,6 +66,9 @@ async fn whole_life(store: &RedisStore, before: impl Fn()) {
     let force = ForceReleaseRequest::new(name("k"));
     let forced = store.force_release(&force, by()).await.expect("the store answers").answer;
     assert!(matches!(forced, Forced::Removed(_)), "{forced:?}");
+    if store.capabilities().sharing {
+        support::together(store, before).await.expect("the store answers");
+    }
 }
 
 #[tokio::test]
@@ -272,7 +275,7 @@ async fn a_lock_key_never_exists_without_a_ttl() {
     let monitor = server.monitor();
     for dialect in DIALECTS {
         whole_life(&store_at(&server.url(), dialect), || {
-            for key in ["fencelock:k", "k"] {
+            for key in ["fencelock:k", "k", "fencelock:t"] {
                 assert_ne!(server.cli(&["PTTL", key]), redis::Value::Int(-1), "{key}");
             }
         })
@@ -284,7 +287,7 @@ async fn a_lock_key_never_exists_without_a_ttl() {
         let args: Vec<String> = seen.args.iter().map(upper).collect();
         if args[0] == "SET" {
             writes += 1;
-            let ends = args.iter().any(|arg| arg == "PX" || arg == "KEEPTTL");
+            let ends = args.iter().any(|arg| ["PX", "PXAT", "KEEPTTL"].contains(&&arg[..]));
             assert!(ends, "{args:?}");
         }
         assert!(!["SETNX", "PERSIST", "GETSET", "MSETNX"].contains(&args[0].as_str()), "{args:?}");

@@ -9,8 +9,10 @@ use std::{
 };
 
 use fencelock_core::{
-    AcquireRequest, Acquired, Grant, InspectRequest, Inspection, ListenerId, LockName, Moment,
-    Names, PlaceRequest, ReleaseRequest, Released, RenewRequest, Renewed, Token, Ttl, Wakeup,
+    AcquireRequest, Acquired, DowngradeRequest, ExchangeRequest, ForceReleaseRequest, Grant,
+    InspectRequest, Inspection, ListenerId, LockName, Mode, Moment, Names, PlaceRequest,
+    ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, SetLimitRequest,
+    ShortenRequest, Token, Ttl, Wakeup,
 };
 use fencelock_redis::{Dialect, RedisStore};
 use fencelock_store::{Store, StoreError, StoreResult, WakeupSink, rt};
@@ -136,6 +138,56 @@ pub(crate) fn waits(at: &str, listener: Option<ListenerId>) -> AcquireRequest {
     request.listener = listener;
     request.place = Some(PlaceRequest::new(ttl(10_000), Duration::from_secs(60)));
     request
+}
+
+/// Every verb once on names that several hold; `before` is called before each.
+pub(crate) async fn together(store: &RedisStore, before: impl Fn()) -> Result<(), StoreError> {
+    let (at, by) = (name("t"), soon(store));
+    let ask = |mode: Mode| {
+        let mut request = AcquireRequest::new(at.clone(), token(), ttl(30_000));
+        request.mode = mode;
+        request
+    };
+    let first = AcquireRequest::new(at.clone(), token(), ttl(30_000));
+    before();
+    let _ = store.acquire(&first, by).await?;
+    before();
+    let down = DowngradeRequest::new(at.clone(), first.token);
+    let _ = store.downgrade(&down, by).await?;
+    let second = ask(Mode::Shared);
+    for _ in 0..2 {
+        before();
+        let _ = store.acquire(&second, by).await?;
+    }
+    let mut writer = waits("t", None);
+    before();
+    let _ = store.acquire(&writer, by).await?;
+    writer.mode = Mode::Permits { permits: 1, limit: 2 };
+    before();
+    let _ = store.acquire(&writer, by).await?;
+    before();
+    let renewal = RenewRequest::new(at.clone(), second.token, ttl(60_000));
+    let _ = store.renew(&[renewal], by).await?;
+    before();
+    let exchange = ExchangeRequest::new(at.clone(), second.token, token(), ttl(30_000));
+    let _ = store.exchange_token(&exchange, by).await?;
+    before();
+    let _ = store.shorten(&ShortenRequest::new(at.clone(), exchange.to, ttl(20_000)), by).await?;
+    before();
+    let _ = store.revoke(&RevokeRequest::new(at.clone()), by).await?;
+    for given in [exchange.to, first.token, writer.token] {
+        before();
+        let _ = store.release(&ReleaseRequest::new(at.clone(), given), by).await?;
+    }
+    before();
+    let _ = store.set_limit(&SetLimitRequest::new(at.clone(), 2), by).await?;
+    for _ in 0..2 {
+        before();
+        let _ = store.acquire(&ask(Mode::Permits { permits: 1, limit: 2 }), by).await?;
+    }
+    before();
+    let _ = store.force_release(&ForceReleaseRequest::new(at), by).await?;
+    Ok(())
 }
 
 /// Keeps what it hears. What a process tells itself comes before the answer to what it asked.

@@ -88,6 +88,10 @@ make_crowds = function()
   function crowds.add(record, mode, share, retain)
     crowds.gather(record, mode)
     local crowd = record.crowd
+    if crowd.by[share.token] then
+      -- A token that was given a lease while it waited has one share all the same.
+      crowds.remove(record, share.token)
+    end
     if share.fence > record.fence then
       record.fence = share.fence
     end
