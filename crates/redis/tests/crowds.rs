@@ -12,7 +12,7 @@ use fencelock_core::{
     Refusal, ReleaseRequest, Released, Renewed, RevokeRequest, Revoked, SetLimitRequest, Sharing,
     Token, Wakeup,
 };
-use fencelock_redis::{Dialect, RedisStore};
+use fencelock_redis::{Dialect, IfUsed, RedisStore};
 use fencelock_store::{Outcome, Store, StoreErrorKind};
 use fencelock_testkit::{RedisServer, Seen};
 use support::{
@@ -358,4 +358,39 @@ async fn a_key_that_several_hold_ends_when_the_last_of_them_may_be_forgotten() {
         acquire(&store, "k", token()).await.expect("it answers").answer,
         Acquired::Foreign(_)
     ));
+}
+
+/// A server that may have forgotten leases lets nobody in, neither who asks nor who waits; those who
+/// hold a name go on and go.
+#[tokio::test]
+async fn a_server_that_rests_grants_no_share() {
+    let server = RedisServer::start();
+    let url = server.url().parse().expect("a url");
+    let max_ttl = ttl(60_000);
+    let store = RedisStore::builder(url).strict_restart_guard(max_ttl).build().expect("valid");
+    let by = soon(&store);
+    let _ = store.initialise(max_ttl, IfUsed::Refuse, by).await.expect("the store answers");
+    let writer = token();
+    let _ = take(&store, "k", writer).await;
+    let mut reader = waits("k", None);
+    reader.mode = Mode::Shared;
+    assert!(matches!(ask(&store, &reader).await, Acquired::Queued(_)));
+    server.cli(&["DEL", "fencelock:!boot"]);
+    for (at, mode) in [("k", Mode::Shared), ("l", permits(1))] {
+        let mut request = shared(mode, token());
+        request.names = name(at).into();
+        let error = store.acquire(&request, soon(&store)).await.expect_err("it rests");
+        let what = (error.kind(), error.outcome());
+        assert_eq!(what, (StoreErrorKind::Unavailable, Outcome::NotDone), "{error}");
+    }
+    let down = DowngradeRequest::new(name("k"), writer);
+    let down = store.downgrade(&down, soon(&store)).await.expect("it answers").answer;
+    assert!(matches!(down, Downgraded::Shared { .. }), "{down:?}");
+    let Inspection::Held(holder) = inspect(&store, "k").await else { panic!("it is held") };
+    let holders = holder.sharing.map(|sharing| sharing.holders);
+    assert_eq!((holders, holder.waiting), (Some(1), 1), "the reader was not let in");
+    let renewed = renew(&store, "k", writer).await.expect("it answers");
+    assert!(matches!(renewed, Renewed::Extended { .. }), "{renewed:?}");
+    assert_eq!(release(&store, "k", writer).await.expect("it answers"), Released::Held);
+    let Inspection::Free { .. } = inspect(&store, "k").await else { panic!("nobody has it") };
 }

@@ -20,11 +20,11 @@
 -- A holder (record.lua: <who>) has before its metadata
 --   kind(1) holders(8) used(10) limit(10) bytes of the owner(2) owner, how many others follow(2), and of
 --   each token(32) end(16) fence(16) marks(1) bytes of metadata(4) metadata
--- The first of them is the one whose lease was granted last.
+-- The first of them is the latest: with the highest fencing token, and then the highest token.
 
 make_crowds = function()
   local spent_most, others_max = 8, 15
-  local unpack, min, concat = unpack, math.min, table.concat
+  local unpack, min, concat, byte = unpack, math.min, table.concat, string.byte
   local nobody = none .. none
   local crowds = {}
   local kinds = { x = 'm', s = 'm', o = 'm', p = 's', c = 'l', e = 'l', m = 'b' }
@@ -82,8 +82,9 @@ make_crowds = function()
   end
 
   local function parse_share(token, text)
-    if not text or #text < 59 or not spans(text, '^%d+', 1, 42) or not spans(text, '^%x+', 43, 58)
-      or not find(text, '^[0-3]', 59) then
+    local marks = text and byte(text, 59)
+    if not marks or marks < 48 or marks > 51 or not spans(text, '^%d+', 1, 42)
+      or not spans(text, '^%x+', 43, 58) then
       return nil
     end
     return { token = token, ends = tonumber(sub(text, 1, 16)), fence = sub(text, 17, 32),
@@ -201,8 +202,16 @@ make_crowds = function()
     return false
   end
 
+  local function is_before(one, other)
+    return one.fence < other.fence or one.fence == other.fence and one.token < other.token
+  end
+
   function crowds.latest(record)
-    return record.crowd.shares[#record.crowd.shares]
+    local latest
+    for _, share in ipairs(record.crowd.shares) do
+      latest = latest and is_before(share, latest) and latest or share
+    end
+    return latest
   end
 
   -- An end as a lease that a reply says: from then on, for no time.
@@ -224,14 +233,18 @@ make_crowds = function()
   function crowds.who(record, with_others, ends, revoked)
     local crowd = record.crowd
     local shares, owner = crowd.shares, crowd.owner or ''
-    local latest = shares[#shares] or { fence = none, metadata = '' }
-    local unattended, others = true, {}
-    for i = #shares, 1, -1 do
-      local share = shares[i]
+    local latest = crowds.latest(record) or { fence = none, metadata = '' }
+    local unattended, others, sorted = true, {}, {}
+    for i, share in ipairs(shares) do
+      sorted[i] = share
       local is_revoked = share.marks == '1' or share.marks == '3'
       local is_unattended = share.marks == '2' or share.marks == '3'
       revoked, unattended = revoked or is_revoked, unattended and is_unattended
-      if with_others and i < #shares and #others < others_max then
+    end
+    if with_others and #shares > 1 then
+      table.sort(sorted, is_before)
+      for i = #sorted - 1, math.max(#sorted - others_max, 1), -1 do
+        local share = sorted[i]
         others[#others + 1] = share.token .. instant(share.ends) .. share.fence .. share.marks
           .. format('%04d', #share.metadata) .. share.metadata
       end

@@ -11,8 +11,11 @@ make_crowds = function()
 
   -- The fencing token that all holds of one owner have; nothing where there are none.
   function crowds.same_fence(record, mode)
-    local first = mode.letter == 'o' and record and record.crowd and record.crowd.shares[1]
-    return first and first.fence ~= none and first.fence or nil
+    local crowd, highest = mode.letter == 'o' and record and record.crowd, none
+    for _, share in ipairs(crowd and crowd.shares or {}) do
+      highest = share.fence > highest and share.fence or highest
+    end
+    return highest ~= none and highest or nil
   end
 
   function crowds.is_full(record)
