@@ -1,4 +1,4 @@
-//! Takes a name beside others.
+//! Takes a name beside others. (The plain dialect has no such file: it has room for one holder.)
 
 use std::sync::LazyLock;
 

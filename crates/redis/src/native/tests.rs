@@ -190,3 +190,32 @@ fn an_answer_to_other_renewals_is_none() {
     }
     assert!(renewed(&batch, "000300030002na").is_ok());
 }
+
+#[test]
+fn those_who_hold_a_name_together_are_read_and_nothing_less_is() {
+    let (first, second) = ("a".repeat(32), "b".repeat(32));
+    let end = 1_700_000_009_000_000_u64;
+    let whole = format!(
+        "{:016}h{first}{:08}0{:016}{:016}{end:016}{:08}5s{:08}{:010}{:010}00{:02}\
+         {second}{end:016}{:016}2{:04}old",
+        1_700_000_000_000_000_u64, 3, 7, 0, 0, 2, 3, 9, 1, 6, 3,
+    );
+    let value = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+    let seen = |text: &str| read(&wire(), answer(value(text)), inspect::decode);
+    let fencelock_core::Inspection::Held(holder) = seen(&whole).expect("well formed").answer else {
+        panic!("it is held");
+    };
+    assert_eq!((holder.waiting, holder.revoked, holder.unattended), (3, true, false));
+    assert_eq!(holder.remaining, Some(Duration::from_secs(9)));
+    assert_eq!(holder.kind, fencelock_core::Kind::Semaphore);
+    let sharing = holder.sharing.expect("it is shared");
+    assert_eq!((sharing.holders, sharing.used, sharing.limit), (2, 3, Some(9)));
+    let [other] = &sharing.others[..] else { panic!("{:?}", sharing.others) };
+    assert_eq!(other.proof.as_ref().map(|proof| proof.reveal()), Some(second.as_bytes()));
+    assert_eq!((other.unattended, other.metadata.as_bytes()), (true, &b"old"[..]));
+    for length in 0..whole.len() {
+        assert!(seen(&whole[..length]).is_err(), "{length} bytes are enough");
+    }
+    assert!(seen(&whole.replacen("5s", "5x", 1)).is_err(), "a kind that is not known");
+    assert!(seen(&whole.replacen("5s", "9s", 1)).is_err(), "marks that are not known");
+}

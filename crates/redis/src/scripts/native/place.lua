@@ -39,8 +39,9 @@ local function open_line(key, record, channels)
     local kept = redis.call('PEXPIRETIME', key)
     expiry = kept < 0 and expiry or kept
   else
-    -- What was just made must not stay, should anything fail from here on.
-    done = redis.pcall('PEXPIRE', key, 1)
+    -- What was just made must not stay, should anything fail from here on. Not less: a server that is
+    -- stopped for as long in between deletes it at once.
+    done = redis.pcall('PEXPIRE', key, 10000)
     if type(done) == 'table' then
       redis.call('DEL', key)
       return nil, done
