@@ -161,6 +161,7 @@ make_crowds = function()
         return { foreign = 'u' }
       end
       crowd.gone = record.line.gone
+      record.line.crowded = crowd.count > 0 and record.raw
     elseif others == 0 or redis.call('HLEN', key) ~= others + 1 then
       return { foreign = 'u' }
     end

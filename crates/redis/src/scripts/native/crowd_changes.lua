@@ -189,16 +189,19 @@ make_crowds = function()
     end
   end
 
-  -- Makes way for the fields of a crowd, without which nothing was written. Returns until when the key
-  -- was kept, in ms.
-  local function make_way(key, record, is_strict)
+  -- Makes way for the fields of a crowd, before which nothing was written. A hash lives for `span` ms at
+  -- least. Returns until when a string was kept, in ms.
+  local function make_way(key, record, is_strict, span)
     local gone = record.crowd.gone
     if record.shape == 'hash' then
-      if not is_strict then
-        -- Harmless, allowed when memory is full, and so is every write after it.
-        redis.call('PEXPIRE', key, 1, 'GT')
-      elseif #gone > 0 then
+      if is_strict then
         -- Full memory refuses this, before anything is changed.
+        redis.call('HSET', key, 'r', record.raw)
+      end
+      -- Harmless, allowed when memory is full, and so is every write after it.
+      redis.call('PEXPIRE', key, span, 'GT')
+      if #gone > 0 and not is_strict then
+        -- That what is there is written again shows that it may be, before a part of it goes.
         redis.call('HSET', key, 'r', record.raw)
       end
       for i = 1, #gone, 1000 do
@@ -247,22 +250,18 @@ make_crowds = function()
     elseif line then
       crowd.gone[#crowd.gone + 1] = 'q'
     end
-    local shape = record.shape
-    local kept = make_way(key, record, record.new or line and line.is_longer)
+    local shape, is_strict = record.shape, record.new or line and line.is_longer
+    local span = is_lined and span_of(line) or not line and record.forget and life(record.forget)
+    -- Whether the key has to live longer, if it does not anyway.
+    local is_later = shape == 'hash' and span and (is_lined or record.longer)
+    local kept = make_way(key, record, is_strict, is_later and span or '1')
     set_fields(key, head)
     set_fields(key, fields)
-    if is_lined then
-      redis.call('PEXPIRE', key, span_of(line), 'GT')
-    elseif line then
+    if line and not is_lined then
       redis.call('PEXPIRE', key, format('%.0f', ceil(line.expiry - clock / 1000) + 2))
       record.line = nil
-    elseif record.forget then
-      local done
-      if shape == 'hash' and record.longer then
-        done = redis.pcall('PEXPIRE', key, life(record.forget), 'GT')
-      else
-        done = redis.pcall('PEXPIRE', key, life(record.forget))
-      end
+    elseif span and not is_later then
+      local done = redis.pcall('PEXPIRE', key, span)
       if type(done) == 'table' then
         -- A key that was just made must not stay for ever.
         if not shape then
@@ -323,9 +322,11 @@ make_crowds = function()
     end
     crowd.count = crowd.count - 1
     spend(crowd, token)
-    -- Allowed when memory is full, and so is every write after it.
-    redis.call('HDEL', key, 's' .. token)
+    -- Nothing, which is allowed when memory is full, and so is every write after it; and shows that
+    -- fields may be removed.
+    redis.call('HDEL', key, '-')
     redis.call('HSET', key, 'r', crowds.written(record), 'm', sub(roster, 1, at - 1) .. sub(roster, at + 32))
+    redis.call('HDEL', key, 's' .. token)
     return 'h'
   end
 

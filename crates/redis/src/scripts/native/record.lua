@@ -323,6 +323,11 @@ local function store_line(key, record)
     end
     return
   end
+  if line.crowded then
+    -- That what is there is written again shows that it may be, before a part of it goes.
+    redis.call('HSET', key, 'r', line.crowded)
+    line.crowded = nil
+  end
   -- A place that is lost is taken anew: so this comes before what gives it the lease.
   for i = 1, #line.gone, 1000 do
     redis.call('HDEL', key, unpack(line.gone, i, math.min(i + 999, #line.gone)))
