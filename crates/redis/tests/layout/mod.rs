@@ -1,6 +1,9 @@
 //! What the keys of the native format say, beside what the table remembers.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
 
 use fencelock_core::{
     AcquireRequest, Crowd, FencingToken, ListenerId, Mode, Place, Record, RecordState, Share,
@@ -94,9 +97,10 @@ fn compare_shares(
         let ends: u64 = raw[..16].parse().expect("a number");
         (ends > now.lease.as_micros()).then(|| format!("{token}{raw}"))
     };
-    let found: Vec<String> = tokens.iter().filter_map(text).collect();
+    // They stand in no order.
+    let found: BTreeSet<String> = tokens.iter().filter_map(text).collect();
     let live = record.iter().flat_map(|record| record.live_shares(now));
-    let expected: Vec<String> = live.map(written_share).collect();
+    let expected: BTreeSet<String> = live.map(written_share).collect();
     assert_eq!(found, expected, "{at}");
     let head = String::from_utf8_lossy(&fields["r"][..72]).into_owned();
     assert_eq!(head[54..62].parse::<usize>().expect("a number"), tokens.len(), "{at}");

@@ -265,6 +265,7 @@ make_crowds = function()
   end
 
   crowds.measure, crowds.share_of, crowds.nobody = measure, share_of, nobody
+  crowds.is_before = is_before
   return crowds
 end
 

@@ -145,7 +145,7 @@ make_crowds = function()
     measure(record)
   end
 
-  -- Those whom a request to give the name back would reach.
+  -- Those whom a request to give the name back would reach, the latest last.
   function crowds.ask_back(record)
     local asked = {}
     for _, share in ipairs(record.crowd.shares) do
@@ -153,6 +153,7 @@ make_crowds = function()
         asked[#asked + 1] = share
       end
     end
+    table.sort(asked, crowds.is_before)
     return asked
   end
 
