@@ -14,7 +14,7 @@ use fencelock_core::{
 };
 use fencelock_redis::{Dialect, IfUsed, RedisStore};
 use fencelock_store::{Outcome, Store, StoreErrorKind};
-use fencelock_testkit::{RedisServer, Seen};
+use fencelock_testkit::{RedisServer, Replicated, Seen};
 use support::{
     Ear, acquire, granted, inspect, name, release, renew, soon, store_at, take, token, ttl, waits,
 };
@@ -393,4 +393,32 @@ async fn a_server_that_rests_grants_no_share() {
     assert!(matches!(renewed, Renewed::Extended { .. }), "{renewed:?}");
     assert_eq!(release(&store, "k", writer).await.expect("it answers"), Released::Held);
     let Inspection::Free { .. } = inspect(&store, "k").await else { panic!("nobody has it") };
+}
+
+/// Goal: a share, and a lease that becomes one, count when a replica has them. Method: the server has
+/// one, and then not as many as are asked for.
+#[tokio::test]
+async fn a_share_is_acknowledged_like_any_grant() {
+    let service = Replicated::without_sentinels(1);
+    let primary = &service.servers()[0];
+    let wants = |replicas: usize, within: &str| {
+        let wish = format!("?replicas={replicas}&acknowledge_within={within}");
+        store_at(&format!("{}{wish}", primary.url()), Dialect::Native)
+    };
+    let (enough, too_few) = (wants(1, "60s"), wants(2, "50ms"));
+    let writer = token();
+    let _ = take(&enough, "k", writer).await;
+    let down = DowngradeRequest::new(name("k"), writer);
+    let error = too_few.downgrade(&down, soon(&too_few)).await.expect_err("too few");
+    let unknown = (StoreErrorKind::NotAcknowledged, Outcome::Unknown);
+    assert_eq!((error.kind(), error.outcome()), unknown, "{error}");
+    let again = enough.downgrade(&down, soon(&enough)).await.expect("it answers").answer;
+    assert!(matches!(again, Downgraded::Shared { .. }), "{again:?}");
+    let reader = shared(Mode::Shared, token());
+    let error = too_few.acquire(&reader, soon(&too_few)).await.expect_err("too few");
+    let taken_back = (StoreErrorKind::NotAcknowledged, Outcome::NotDone);
+    assert_eq!((error.kind(), error.outcome()), taken_back, "{error}");
+    let _ = join(&enough, Mode::Shared, token()).await;
+    let Inspection::Held(holder) = inspect(&enough, "k").await else { panic!("it is held") };
+    assert_eq!(holder.sharing.map(|sharing| sharing.holders), Some(2));
 }

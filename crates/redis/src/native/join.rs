@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use fencelock_core::{AcquireRequest, Acquired, Mode, Moment};
-use fencelock_store::StoreResult;
+use fencelock_store::{StoreError, StoreResult};
 
 use super::{
     acquire::{decode, lease, wish},
@@ -44,6 +44,8 @@ pub(super) async fn join(
 ) -> StoreResult<Acquired> {
     const BYTES: usize = 256;
     wire.check_ttl(request.ttl)?;
+    let mode = mode(&request.mode)
+        .ok_or_else(|| StoreError::unsupported("this version does not know such a mode"))?;
     let sizes = (8, request.metadata.as_bytes().len() + BYTES);
     let mut question = wire.granting(&SCRIPT, &STRICT, &request.names, sizes);
     question.listener = request.listener;
@@ -53,7 +55,7 @@ pub(super) async fn join(
     question.arg(&deadline_digits(request.deadline));
     question.arg(&wish(wire, request));
     question.arg(&fence_digits(request.floor));
-    question.arg(&mode(&request.mode));
+    question.arg(&mode);
     question.arg(ahead_us().as_bytes());
     wire.seal(&mut question);
     let answer = wire.ask(&mut question, by).await?;
@@ -69,8 +71,8 @@ pub(super) async fn join(
     Ok(reply)
 }
 
-/// A mode as `crowd.lua` has it.
-fn mode(mode: &Mode) -> Vec<u8> {
+/// A mode as `crowd.lua` has it; nothing for one that it does not know.
+fn mode(mode: &Mode) -> Option<Vec<u8>> {
     let (letter, owner): (u8, &[u8]) = match mode {
         Mode::Shared => (b's', &[]),
         Mode::Owned(owner) => (b'o', owner.as_bytes()),
@@ -78,13 +80,12 @@ fn mode(mode: &Mode) -> Vec<u8> {
         Mode::CountDown { .. } => (b'c', &[]),
         Mode::Opening { .. } => (b'e', &[]),
         Mode::Meeting { .. } => (b'm', &[]),
-        // Also what is not known yet: the script refuses it.
-        _ => (b'x', &[]),
+        _ => return None,
     };
     let mut text = vec![letter];
     text.extend_from_slice(&digits::<10>(u64::from(mode.weight())));
     text.extend_from_slice(&digits::<10>(u64::from(mode.limit().unwrap_or(0))));
     text.extend_from_slice(&digits::<2>(u64::try_from(owner.len()).unwrap_or(0)));
     text.extend_from_slice(owner);
-    text
+    Some(text)
 }

@@ -1,6 +1,6 @@
 -- acquire: take one name, or several all or nothing, for one token alone; or wait in the line of the
--- first busy one. Begins with never_rests.lua (or boot.lua and rest.lua), take.lua, record.lua, crowd.lua,
--- crowd_changes.lua, line.lua and place.lua. Whoever shares a name comes by join.lua.
+-- first busy one. Begins with never_rests.lua (or boot.lua and rest.lua), take.lua, record.lua,
+-- crowd.lua, crowd_changes.lua, line.lua and place.lua. Whoever shares a name comes by join.lua.
 --
 -- KEYS  the keys of the names, in order, none twice
 -- ARGV  1 token     32 hexadecimal digits, fresh for every attempt, the same when it is sent again

@@ -15,11 +15,11 @@
 -- crowd that is free begins with what every free record has, so whoever knows no crowds takes it.
 --
 -- A mode is written as
---   letter(1): x exclusive, s shared, o owned, p permits, c a step of a latch, e waits for a latch to
+--   letter(1): s shared, o owned, p permits, c a step of a latch, e waits for a latch to
 --   open, m meets at a barrier; weight(10) limit(10) bytes of the owner(2) owner
 -- A holder (record.lua: <who>) has before its metadata
---   kind(1) holders(8) used(10) limit(10) bytes of the owner(2) owner, how many others follow(2), and of
---   each token(32) end(16) fence(16) marks(1) bytes of metadata(4) metadata
+--   kind(1) holders(8) used(10) limit(10) bytes of the owner(2) owner, how many others follow(2),
+--   and of each token(32) end(16) fence(16) marks(1) bytes of metadata(4) metadata
 -- The first of them is the latest: with the highest fencing token, and then the highest token.
 
 make_crowds = function()
@@ -27,7 +27,7 @@ make_crowds = function()
   local unpack, min, concat, byte = unpack, math.min, table.concat, string.byte
   local nobody = none .. none
   local crowds = {}
-  local kinds = { x = 'm', s = 'm', o = 'm', p = 's', c = 'l', e = 'l', m = 'b' }
+  local kinds = { s = 'm', o = 'm', p = 's', c = 'l', e = 'l', m = 'b' }
 
   local function instant(micros)
     return format('%016.0f', micros)

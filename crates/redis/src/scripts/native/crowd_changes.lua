@@ -34,7 +34,7 @@ make_crowds = function()
       return true
     end
     local crowd, letter = record.crowd, mode.letter
-    if crowd.count >= most or letter == 'x' then
+    if crowd.count >= most then
       return false
     elseif letter == 's' then
       return not crowd.owner
@@ -190,8 +190,8 @@ make_crowds = function()
     end
   end
 
-  -- Makes way for the fields of a crowd, before which nothing was written. A hash lives for `span` ms at
-  -- least. Returns until when a string was kept, in ms.
+  -- Makes way for the fields of a crowd, before which nothing was written. A hash lives for `span`
+  -- ms at least. Returns until when a string was kept, in ms.
   local function make_way(key, record, is_strict, span)
     local gone = record.crowd.gone
     if record.shape == 'hash' then
@@ -326,7 +326,8 @@ make_crowds = function()
     -- Nothing, which is allowed when memory is full, and so is every write after it; and shows that
     -- fields may be removed.
     redis.call('HDEL', key, '-')
-    redis.call('HSET', key, 'r', crowds.written(record), 'm', sub(roster, 1, at - 1) .. sub(roster, at + 32))
+    redis.call('HSET', key, 'r', crowds.written(record), 'm',
+      sub(roster, 1, at - 1) .. sub(roster, at + 32))
     redis.call('HDEL', key, 's' .. token)
     return 'h'
   end

@@ -51,8 +51,8 @@ for i = 1, #KEYS do
       flag = old.flag
     end
     local ends = clock + ttl * 1000
-    store(KEYS[i], { kind = 'm', state = 'h', token = token, flag = flag, fence = tokens, first = tokens,
-      lease = now .. ttl, listener = none, marks = '0', metadata = ARGV[4], ends = ends,
+    store(KEYS[i], { kind = 'm', state = 'h', token = token, flag = flag, fence = tokens,
+      first = tokens, lease = now .. ttl, listener = none, marks = '0', metadata = ARGV[4], ends = ends,
       live = true, line = old and old.line, new = true,
       forget = forget_time(ends, retain, tokens) })
   end

@@ -12,8 +12,8 @@
 --   c            the name has as many holders as it can have
 --   o limit(10)  this limit is kept, and the mode names another
 -- What is open holds nothing: its grant has the fencing token that the last step had.
--- When memory is full there is no new grant and no new place: where others hold the name, whoever wanted
--- one hears b.
+-- When memory is full there is no new grant and no new place: where others hold the name, whoever
+-- wanted one hears b.
 --
 -- Atomic: all of it. What was read is checked before the first write, so that a refusal, an error
 -- and a re-sent request leave every key as it was, except that a lease which is over may have been
@@ -240,7 +240,8 @@ if not goes then
     record.line, record.new = line, nil
   end
   local asked = { token = token, lease = lease, wish = wish, floor = floor }
-  local place, tell_holder = leave_place(key, record, asked, 4 + (barging and 2 or 0), sub(wish, 28, 31), ARGV[7])
+  local bits, reserve = 4 + (barging and 2 or 0), sub(wish, 28, 31)
+  local place, tell_holder = leave_place(key, record, asked, bits, reserve, ARGV[7])
   if not place then
     return now .. 'b0001' .. whoever()
   end

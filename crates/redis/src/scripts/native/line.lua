@@ -1,6 +1,6 @@
 -- line: who waits for a name, and how its lease goes from one to the next. Not a script of its
--- own: needs record.lua, crowd.lua and crowd_changes.lua, and `resting`, set where nothing must be granted. What is done here is
--- written down in Rust in core/src/rules/line.rs.
+-- own: needs record.lua, crowd.lua and crowd_changes.lua, and `resting`, set where nothing must be
+-- granted. What is done here is written down in Rust in core/src/rules/line.rs.
 --
 -- The first who waits turns the key into a hash, the last who leaves turns it back:
 --   r         the record

@@ -52,8 +52,8 @@ local function open_line(key, record, channels)
 end
 
 -- Leaves a place in the line of a key, or says that it is still wanted, and returns where it is;
--- nothing where memory is full. `asked` are the caller's token, lease, wish and floor; `bits` and `mode`
--- are as in line.lua, `reserve` has 4 digits.
+-- nothing where memory is full. `asked` are the caller's token, lease, wish and floor; `bits` and
+-- `mode` are as in line.lua, `reserve` has 4 digits.
 local function leave_place(key, record, asked, bits, reserve, mode)
   local line, token, lease, wish = record.line, asked.token, asked.lease, asked.wish
   local was_empty = line.length == 0

@@ -77,7 +77,8 @@ local function read_line(key, bounds, mine, others)
   end
   local line = { head = tonumber(sub(bounds, 1, 16)), tail = tonumber(sub(bounds, 17, 32)),
     expiry = tonumber(sub(bounds, 33, 48)), channels = sub(bounds, 49),
-    length = (redis.call('HLEN', key) - 2 - others) / 2, inflated = true, seen = {}, gone = {}, ahead = 2 }
+    length = (redis.call('HLEN', key) - 2 - others) / 2, inflated = true, seen = {}, gone = {},
+    ahead = 2 }
   if mine then
     line.mine = spans(mine, '^%d+', 1, #mine) and tonumber(mine) or -1
   end
