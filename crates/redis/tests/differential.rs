@@ -3,6 +3,7 @@
 //! Goal: equal answers to random sequences of all verbs on one and several names, with repeated
 //! requests and steps of the clock. Method: each request goes to a real server whose clock the test
 //! moves; its reply tells the time `at` which it was executed, and the table is asked at that time.
+//! A sequence has the modes of one kind of lock, mostly. `FENCELOCK_SOAK=1` runs thousands.
 //!
 //! One thing is excluded, and exactly that: the server forgets a record with its key, whose expiry
 //! is kept in whole milliseconds (from an instant shortly before `at`) and up to 3 ms late on
@@ -554,7 +555,8 @@ impl Who {
 
 #[test]
 fn random_sequences_of_all_verbs_are_answered_alike() {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
+    let usual = if std::env::var_os("FENCELOCK_SOAK").is_some() { 4_000 } else { 150 };
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(usual);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     let server = RedisServer::builder().clock().start();

@@ -30,7 +30,8 @@ elseif record.shape == 'string' and is_moving(ARGV[2]) then
 end
 local lease = record.lease
 crowds.share_alone(record)
-if not pass_on(key, record) then
+-- It is held, so nobody is handed it alone, which would be written already.
+if pass_on(key, record) ~= record then
   return now .. 'nfu'
 end
 store(key, record)

@@ -33,8 +33,10 @@ crowds.gather(record, { kind = 's', limit = limit })
 record.crowd.limit = limit
 local used = record.crowd.used
 crowds.keep(record, forget_time(record.live and record.ends or clock, ARGV[2], record.fence))
-if not pass_on(key, record) then
+local passed = pass_on(key, record)
+if not passed then
   return now .. 'fu'
+elseif passed == record then
+  store(key, record)
 end
-store(key, record)
 return now .. 'k' .. format('%010.0f%010.0f', before, used)
