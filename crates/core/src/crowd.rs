@@ -60,7 +60,7 @@ impl Crowd {
     pub const MAX_SHARES: usize = 1_024;
 
     /// How many released tokens are remembered: enough for those whose release is sent twice.
-    pub const MAX_SPENT: usize = 8;
+    pub const MAX_SPENT: usize = 32;
 
     /// The share of a token, over or not.
     #[must_use]

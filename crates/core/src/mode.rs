@@ -51,8 +51,11 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The most permits, steps or parties: a number that every store and wire format can write.
+    /// The most permits of a semaphore: a number that every store and wire format can write.
     pub const MAX_LIMIT: u32 = 1_000_000;
+
+    /// The most steps of a latch, and parties of a barrier: as many as a name can have shares.
+    pub const MAX_PARTIES: u32 = 1_024;
 
     /// What kind of lock has this mode.
     #[must_use]
@@ -83,6 +86,21 @@ impl Mode {
             Self::CountDown { count } | Self::Opening { count } => Some(*count),
             Self::Meeting { parties } => Some(*parties),
             Self::Exclusive | Self::Shared | Self::Owned(_) => None,
+        }
+    }
+
+    /// Whether its numbers can be had at all: at least one and at most as many as there are, which
+    /// is at most what a name can have.
+    #[must_use]
+    pub const fn is_possible(&self) -> bool {
+        match self {
+            Self::Permits { permits, limit } => {
+                *permits >= 1 && *permits <= *limit && *limit <= Self::MAX_LIMIT
+            }
+            Self::CountDown { count: of }
+            | Self::Opening { count: of }
+            | Self::Meeting { parties: of } => *of >= 1 && *of <= Self::MAX_PARTIES,
+            Self::Exclusive | Self::Shared | Self::Owned(_) => true,
         }
     }
 

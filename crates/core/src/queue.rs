@@ -10,6 +10,7 @@
 //! ```
 //! A message is a hint: whoever waits also has a timer. What is true stands in the record.
 
+use alloc::vec::Vec;
 use core::{fmt, time::Duration};
 
 use crate::{Binding, Drift, FencingToken, Metadata, Mode, Moment, Retain, StoreTime, Token, Ttl};
@@ -216,6 +217,8 @@ pub trait Lines {
     fn len(&mut self, index: usize) -> u32;
     /// The first place.
     fn first(&mut self, index: usize) -> Option<Place>;
+    /// All places, the first in front.
+    fn all(&mut self, index: usize) -> Vec<Place>;
     /// Whether a token has a place.
     fn has(&mut self, index: usize, token: Token) -> bool;
     /// Writes a place over the one with the same token, or at the end; and says where it is.

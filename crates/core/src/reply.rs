@@ -312,6 +312,8 @@ pub enum Refusal {
         /// The one that is kept.
         limit: u32,
     },
+    /// The numbers of the mode can't be had: none, more than the limit, or more than there can be.
+    Impossible,
 }
 
 impl fmt::Display for Refusal {
@@ -320,6 +322,7 @@ impl fmt::Display for Refusal {
             Self::DeadlinePassed => "the request arrived after its deadline",
             Self::TokenRetired => "the token of the request was used up",
             Self::QueueFull => "too many wait for the lock already",
+            Self::Impossible => "so many can't be had at once",
             Self::CrowdFull => "the lock has as many holders as it can have",
             Self::FenceAhead => "the fencing token is too far ahead of the store's clock",
             Self::LimitDiffers { limit } => {

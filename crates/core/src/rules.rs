@@ -214,6 +214,7 @@ impl Rules {
         let mut withdrawn = false;
         for (index, slot) in records.iter_mut().enumerate() {
             withdrawn |= lines.remove(index, request.token);
+            let before = slot.as_ref().map(|record| record.end);
             let answer = match &mut *slot {
                 Some(record) if record.is_reserved_for(request.token, now) => {
                     withdrawn = true;
@@ -236,6 +237,7 @@ impl Rules {
             };
             worst = worst.max(answer);
             self.pass_on(slot, lines, index, None, now);
+            line::announce_nearer(slot, lines, index, before, now);
         }
         // A place is given up before any name was held, so nothing else can be said of the rest.
         if withdrawn { Released::Withdrawn } else { worst.unwrap_or(Released::Expired) }
@@ -327,7 +329,8 @@ impl Rules {
             return Healed::Refused(Refusal::DeadlinePassed);
         }
         let released = |record: &Record| {
-            record.state == RecordState::Free && record.token == Some(request.token)
+            let spent = record.crowd.as_ref().is_some_and(|c| c.spent.contains(&request.token));
+            spent || record.state == RecordState::Free && record.token == Some(request.token)
         };
         if records.iter().flatten().any(released) {
             return Healed::Refused(Refusal::TokenRetired);
@@ -385,7 +388,15 @@ impl Rules {
         now: StoreNow,
     ) -> Downgraded {
         let why = |slot: &Option<Record>| Record::not_held(slot.as_ref(), request.token);
-        let Some(record) = slot.as_mut().filter(|r| r.is_live_for(request.token, now)) else {
+        // Whoever re-enters or has permits holds nothing that could become a reader's.
+        let is_other = |record: &Record| {
+            let owner = record.crowd.as_ref().and_then(|crowd| crowd.owner.as_ref());
+            record.kind != Kind::Lock || owner.is_some()
+        };
+        let Some(record) = slot
+            .as_mut()
+            .filter(|record| record.is_live_for(request.token, now) && !is_other(record))
+        else {
             return Downgraded::NotHeld(why(slot));
         };
         let is_alone = record.state == RecordState::Held;

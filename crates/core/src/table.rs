@@ -311,6 +311,10 @@ impl Lines for TableLines<'_> {
         self.lines.get(&self.names[index])?.front().cloned()
     }
 
+    fn all(&mut self, index: usize) -> Vec<Place> {
+        self.lines.get(&self.names[index]).into_iter().flatten().cloned().collect()
+    }
+
     fn has(&mut self, index: usize, token: Token) -> bool {
         self.position(index, token).is_some()
     }

@@ -35,10 +35,12 @@ struct Line<'t> {
     waiting: u32,
     /// The first place, as it was seen last: what its lease will be bound to.
     head: Option<(Token, Option<Bound>)>,
+    /// What the leases of all places will be bound to, where all were looked at.
+    seen: Vec<(Token, Option<Bound>)>,
     /// The place that was looked for last; its number, if it is there, and how far from the head.
     found: Option<(Token, Option<(i64, u32)>)>,
-    /// To whom the lease was handed in this step.
-    handed: Option<(Token, Option<Bound>)>,
+    /// To whom leases were handed in this step, and what those are bound to.
+    handed: Vec<(Token, Option<Bound>)>,
 }
 
 impl<'t, 'c> FileLines<'t, 'c> {
@@ -47,7 +49,14 @@ impl<'t, 'c> FileLines<'t, 'c> {
         transaction: &'t Transaction<'c>,
         names: impl Iterator<Item = (&'t LockName, u32)>,
     ) -> Self {
-        let line = |(name, waiting)| Line { name, waiting, head: None, found: None, handed: None };
+        let line = |(name, waiting)| Line {
+            name,
+            waiting,
+            head: None,
+            seen: Vec::new(),
+            found: None,
+            handed: Vec::new(),
+        };
         Self { transaction, lines: names.map(line).collect(), gone: 0, failed: None }
     }
 
@@ -63,8 +72,14 @@ impl<'t, 'c> FileLines<'t, 'c> {
 
     /// What a lease is bound to that was handed to this token; nothing when none was.
     pub(crate) fn handed(&self, index: usize, to: Option<Token>) -> Option<Option<&Bound>> {
-        let (token, bound) = self.lines[index].handed.as_ref()?;
-        (Some(*token) == to).then_some(bound.as_ref())
+        let handed = self.lines[index].handed.iter();
+        let mut to_it = handed.filter(|(token, _)| Some(*token) == to);
+        to_it.next_back().map(|(_, bound)| bound.as_ref())
+    }
+
+    /// All of them.
+    pub(crate) fn all_handed(&self, index: usize) -> &[(Token, Option<Bound>)] {
+        &self.lines[index].handed
     }
 
     /// An answer, or that of an empty line from the first failure on.
@@ -106,6 +121,19 @@ impl<'t, 'c> FileLines<'t, 'c> {
             line.waiting -= 1;
         }
         Ok(None)
+    }
+
+    fn look_at_all(&mut self, index: usize) -> Result<Vec<Place>> {
+        let line = &mut self.lines[index];
+        let (mut all, mut seen) = (Vec::new(), Vec::new());
+        for stored in place::all(self.transaction, line.name)? {
+            if let Some(place) = stored.place {
+                seen.push((place.token, stored.bound));
+                all.push(place);
+            }
+        }
+        line.seen = seen;
+        Ok(all)
     }
 
     fn look_for(&mut self, index: usize, token: Token) -> Result<bool> {
@@ -155,6 +183,13 @@ impl Lines for FileLines<'_, '_> {
         self.tried(None, |lines| lines.look_first(index))
     }
 
+    fn all(&mut self, index: usize) -> Vec<Place> {
+        if self.lines[index].waiting == 0 {
+            return Vec::new();
+        }
+        self.tried(Vec::new(), |lines| lines.look_at_all(index))
+    }
+
     fn has(&mut self, index: usize, token: Token) -> bool {
         if self.lines[index].waiting == 0 {
             return false;
@@ -192,7 +227,10 @@ impl Lines for FileLines<'_, '_> {
                 Hearing::Unsure => {}
             }
         }
-        line.handed = line.head.clone().filter(|(token, _)| *token == place.token);
+        match line.seen.iter().find(|(token, _)| *token == place.token) {
+            Some(seen) => line.handed.push(seen.clone()),
+            None => line.handed.extend(line.head.clone().filter(|(t, _)| *t == place.token)),
+        }
         // Without a listener its waiter asks often.
         Told::Perhaps
     }

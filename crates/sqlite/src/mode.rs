@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   mode    one byte for the mode, then its numbers (4 bytes each, the greatest first) or its owner
-//!   crowd   limit, 4 bytes, 0 for none; the length of the owner, 1 byte, 0 for none; the owner;
-//!           the spent tokens, 16 bytes each
+//!   crowd   limit, 4 bytes, 0 for none; the length of the owner and the number of spent tokens, a
+//!           byte each; the owner, with room for the longest; the spent tokens, 16 bytes each, with
+//!           room for all of them: so a release writes over it in place, and needs no room
 //! ```
 
 use fencelock_core::{Crowd, Mode, Owner, Token};
@@ -59,20 +60,22 @@ pub(crate) fn crowd_column(crowd: &Crowd) -> Vec<u8> {
     let owner = crowd.owner.as_ref().map_or(&[][..], Owner::as_bytes);
     let mut bytes = crowd.limit.unwrap_or(0).to_be_bytes().to_vec();
     bytes.push(u8::try_from(owner.len()).unwrap_or(0));
+    bytes.push(u8::try_from(crowd.spent.len()).unwrap_or(0));
     bytes.extend_from_slice(owner);
+    bytes.resize(SPENT_FROM, 0);
     bytes.extend(crowd.spent.iter().flat_map(|token| *token.as_bytes()));
+    bytes.resize(CROWD_BYTES, 0);
     bytes
 }
 
 /// Reads what [`crowd_column`] wrote: a crowd without shares.
 pub(crate) fn crowd(column: &[u8]) -> Option<Crowd> {
+    let column: &[u8; CROWD_BYTES] = column.try_into().ok()?;
     let (limit, rest) = column.split_first_chunk::<4>()?;
-    let (&length, rest) = rest.split_first()?;
-    let (owner, spent) = rest.split_at_checked(length.into())?;
-    let (spent, over) = spent.as_chunks::<{ Token::BYTES }>();
-    if !over.is_empty() || spent.len() > Crowd::MAX_SPENT {
-        return None;
-    }
+    let [owner_length, spent_length, ..] = *rest else { return None };
+    let owner = column.get(6..SPENT_FROM)?.get(..usize::from(owner_length))?;
+    let (spent, _) = column.get(SPENT_FROM..)?.as_chunks::<{ Token::BYTES }>();
+    let spent = spent.get(..usize::from(spent_length))?;
     let limit = Some(u32::from_be_bytes(*limit)).filter(|&limit| limit > 0);
     let mut crowd = Crowd { limit, ..Crowd::default() };
     if !owner.is_empty() {
@@ -81,6 +84,9 @@ pub(crate) fn crowd(column: &[u8]) -> Option<Crowd> {
     crowd.spent = spent.iter().map(|bytes| Token::from_bytes(*bytes)).collect();
     Some(crowd)
 }
+
+const SPENT_FROM: usize = 6 + Owner::MAX_BYTES;
+const CROWD_BYTES: usize = SPENT_FROM + Crowd::MAX_SPENT * Token::BYTES;
 
 #[cfg(test)]
 mod tests {
@@ -109,12 +115,16 @@ mod tests {
     fn crowds_come_back() {
         let mut full = Crowd { limit: Some(7), ..Crowd::default() };
         full.owner = Owner::new(b"job".to_vec()).ok();
-        full.spent = (0..8).map(|number| Token::from_bytes([number; Token::BYTES])).collect();
+        full.spent = (0..32).map(|number| Token::from_bytes([number; Token::BYTES])).collect();
         for all in [Crowd::default(), full] {
             assert_eq!(crowd(&crowd_column(&all)), Some(all));
         }
-        for wrong in [&[][..], &[0; 4], &[0, 0, 0, 0, 9], &[0, 0, 0, 0, 0, 1]] {
-            assert_eq!(crowd(wrong), None, "{wrong:?}");
-        }
+        let mut wrong = crowd_column(&Crowd::default());
+        wrong[4] = 65;
+        assert_eq!(crowd(&wrong), None);
+        wrong[4] = 0;
+        wrong[5] = 33;
+        assert_eq!(crowd(&wrong), None);
+        assert_eq!(crowd(&wrong[1..]), None);
     }
 }

@@ -32,6 +32,9 @@ macro_rules! columns {
 const FIRST: &str =
     concat!("SELECT ", columns!(), ", number FROM place WHERE name = ?1 ORDER BY number LIMIT 1");
 
+const ALL: &str =
+    concat!("SELECT ", columns!(), ", number FROM place WHERE name = ?1 ORDER BY number");
+
 const FIND: &str =
     concat!("SELECT ", columns!(), ", number FROM place WHERE token = ?1 AND name = ?2");
 
@@ -70,6 +73,13 @@ pub(crate) fn first(
 ) -> rusqlite::Result<Option<Stored>> {
     let mut select = transaction.sql.prepare_cached(FIRST)?;
     select.query_row([name.as_bytes()], |row| Stored::of(row, transaction)).optional()
+}
+
+/// All places of a name, the first in front.
+pub(crate) fn all(transaction: &Transaction<'_>, name: &LockName) -> rusqlite::Result<Vec<Stored>> {
+    let mut select = transaction.sql.prepare_cached(ALL)?;
+    let rows = select.query_map([name.as_bytes()], |row| Stored::of(row, transaction))?;
+    rows.collect()
 }
 
 /// The place of a token.

@@ -64,7 +64,7 @@ pub(crate) struct Ours {
 }
 
 /// The processes that a lease is bound to, and where their ids mean something.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Bound {
     /// As written: [`PROCESS_BYTES`] for each.
     pub(crate) processes: Vec<u8>,
@@ -174,7 +174,8 @@ impl<'r> Stored<'r> {
             end: time(row, 5)?,
             forget_at: time(row, 9)?,
             metadata: Metadata::new(blob(row, 10)??).ok()?,
-            crowd,
+            // A program that knows no crowds leaves an old one beside a lease of its own.
+            crowd: crowd.filter(|_| !matches!(state, RecordState::Held | RecordState::Reserved)),
         };
         Some(Self {
             kind,

@@ -1,4 +1,9 @@
 //! The share of one of several holders as a row, as seen from here and now: as a lock is, see `row`.
+//!
+//! What a share is bound to stays as it was written, by whoever it belongs to: another process, in
+//! another pid namespace perhaps, that changes something else of it knows nothing of that.
+
+use std::collections::HashMap;
 
 use fencelock_core::{Binding, Crowd, LockName, Metadata, Share, StoreNow, StoreTime, Token};
 use rusqlite::{Row as SqlRow, params};
@@ -29,36 +34,70 @@ const WRITE: &str = concat!(
      unattended = ?10, metadata = ?11, processes = ?12, pid_namespace = ?13"
 );
 
+/// What the processes are bound by are numbers of another time namespace once it is written here, so
+/// such a row loses them.
+const UPDATE: &str = "\
+UPDATE share SET fencing_token = ?1, weight = ?2, end_us = ?3, wall_end_us = ?4, \
+     processes = CASE WHEN boot_id = ?5 AND time_namespace = ?6 THEN processes END, boot_id = ?5, \
+     time_namespace = ?6, listener = ?7, revoked = ?8, unattended = ?9, metadata = ?10 \
+     WHERE name = ?11 AND token = ?12";
+
 /// The shares of a name in the order of the grants; nothing where one can't be read.
 pub(crate) fn all(
     transaction: &Transaction<'_>,
     name: &LockName,
 ) -> rusqlite::Result<Option<Vec<Share>>> {
     let mut select = transaction.sql.prepare_cached(ALL)?;
-    let rows = select
-        .query_map([name.as_bytes()], |row| Ok(read(row, transaction.here, transaction.now)))?;
+    // Most holders are few processes, and to look at one costs more than to read its row.
+    let mut gone: HashMap<Bound, bool> = HashMap::new();
+    let mut is_gone = |bound: &Bound| {
+        *gone.entry(bound.clone()).or_insert_with(|| bound.is_gone(transaction.here))
+    };
+    let rows = select.query_map([name.as_bytes()], |row| {
+        Ok(read(row, transaction.here, transaction.now, &mut is_gone))
+    })?;
     rows.collect()
 }
 
-/// Makes the rows of a name those of its crowd. `known` are those that were there before, over or
-/// not.
-pub(crate) fn save(
+/// Removes the rows of those who are no shares of the crowd any more. `known` are those that were
+/// there before, over or not.
+pub(crate) fn remove_missing(
     transaction: &Transaction<'_>,
     name: &LockName,
     known: &[Share],
     crowd: Option<&Crowd>,
 ) -> rusqlite::Result<()> {
-    let shares = crowd.map_or(&[][..], |crowd| &crowd.shares);
-    for old in known {
-        if !shares.iter().any(|share| share.token == old.token) {
-            remove(transaction, name, old.token)?;
-        }
+    let missing = known.iter().filter(|old| crowd.is_none_or(|c| c.share(old.token).is_none()));
+    for old in missing {
+        remove(transaction, name, old.token)?;
     }
+    Ok(())
+}
+
+/// Writes what changed of the shares of a crowd. `known` are those that were there before, `handed`
+/// says what those are bound to that were handed over in this step.
+pub(crate) fn save(
+    transaction: &Transaction<'_>,
+    name: &LockName,
+    known: &[Share],
+    handed: &[(Token, Option<Bound>)],
+    crowd: Option<&Crowd>,
+) -> rusqlite::Result<()> {
+    let shares = crowd.map_or(&[][..], |crowd| &crowd.shares);
     for share in shares {
-        if known.iter().any(|old| old == share) {
+        let before = known.iter().find(|old| old.token == share.token);
+        if before == Some(share) {
             continue;
         }
-        write(transaction, name, share)?;
+        if before.is_some_and(|old| old.binding == share.binding) {
+            update(transaction, name, share)?;
+            continue;
+        }
+        let bound = match handed.iter().rfind(|(token, _)| *token == share.token) {
+            Some((_, bound)) if share.binding != Binding::Unbound => bound.clone(),
+            _ => Bound::new(&share.binding, transaction.here),
+        };
+        write(transaction, name, share, bound.as_ref())?;
     }
     Ok(())
 }
@@ -75,9 +114,37 @@ fn remove(transaction: &Transaction<'_>, name: &LockName, token: Token) -> rusql
     delete.execute(params![name.as_bytes(), token.as_bytes()]).map(|_| ())
 }
 
-fn write(transaction: &Transaction<'_>, name: &LockName, share: &Share) -> rusqlite::Result<()> {
+/// Writes all but what the share is bound to. A row that was written elsewhere stays as it is seen
+/// from there, but for its end.
+fn update(transaction: &Transaction<'_>, name: &LockName, share: &Share) -> rusqlite::Result<()> {
+    let now = transaction.now;
+    let wall_end = now.wall.saturating_add(share.end.saturating_since(now.lease));
+    let mut statement = transaction.sql.prepare_cached(UPDATE)?;
+    statement
+        .execute(params![
+            share.fencing_token.map(|token| to_column(token.as_u64())),
+            share.weight,
+            to_column(share.end.as_micros()),
+            to_column(wall_end.as_micros()),
+            transaction.here.boot.as_slice(),
+            to_column(transaction.here.time_namespace),
+            share.listener.map(listener_column),
+            share.revoked,
+            share.unattended,
+            share.metadata.as_bytes(),
+            name.as_bytes(),
+            share.token.as_bytes(),
+        ])
+        .map(|_| ())
+}
+
+fn write(
+    transaction: &Transaction<'_>,
+    name: &LockName,
+    share: &Share,
+    bound: Option<&Bound>,
+) -> rusqlite::Result<()> {
     let (here, now) = (transaction.here, transaction.now);
-    let bound = Bound::new(&share.binding, here);
     let wall_end = now.wall.saturating_add(share.end.saturating_since(now.lease));
     let mut statement = transaction.sql.prepare_cached(WRITE)?;
     statement
@@ -93,14 +160,19 @@ fn write(transaction: &Transaction<'_>, name: &LockName, share: &Share) -> rusql
             share.revoked,
             share.unattended,
             share.metadata.as_bytes(),
-            bound.as_ref().map(|bound| bound.processes.as_slice()),
-            bound.as_ref().and_then(|bound| bound.pid_namespace),
+            bound.map(|bound| bound.processes.as_slice()),
+            bound.and_then(|bound| bound.pid_namespace),
             name.as_bytes(),
         ])
         .map(|_| ())
 }
 
-fn read(row: &SqlRow<'_>, here: &Surroundings, now: StoreNow) -> Option<Share> {
+fn read(
+    row: &SqlRow<'_>,
+    here: &Surroundings,
+    now: StoreNow,
+    is_gone: &mut impl FnMut(&Bound) -> bool,
+) -> Option<Share> {
     let written_here = blob(row, 5)?? == here.boot.as_slice()
         && integer(row, 6)?? == to_column(here.time_namespace);
     let wall_end: StoreTime = time(row, 4)?;
@@ -111,7 +183,7 @@ fn read(row: &SqlRow<'_>, here: &Surroundings, now: StoreNow) -> Option<Share> {
     };
     // Elsewhere's process ids mean nothing here.
     let bound = bound(row, 11, 12)?.filter(|_| written_here);
-    if end > now.lease && bound.as_ref().is_some_and(|bound| bound.is_gone(here)) {
+    if end > now.lease && bound.as_ref().is_some_and(is_gone) {
         end = now.lease;
     }
     Some(Share {

@@ -4,7 +4,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use fencelock_core::{Binding, ForeignKind, LockName, Record, RecordState, StoreNow};
+use fencelock_core::{Binding, ForeignKind, LockName, Record, RecordState, StoreNow, Token};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::{
@@ -87,6 +87,7 @@ impl Transaction<'_> {
         record: &Record,
         rebind: Rebind<'_>,
         waiting: u32,
+        handed: &[(Token, Option<Bound>)],
     ) -> rusqlite::Result<()> {
         let bound = match (record.state, rebind, before) {
             (RecordState::Free | RecordState::Shared, ..) => None,
@@ -113,6 +114,18 @@ impl Transaction<'_> {
             _ => (record.first_fence, record.listener),
         };
         let is_new = matches!(before, Slot::Absent);
+        let known = match before {
+            Slot::Ours(ours) if ours.record.crowd.is_some() => ours.shares.as_slice(),
+            _ => {
+                if record.crowd.is_some() {
+                    // Of a row that was deleted, or written by a program that knows no crowds.
+                    share::clear(self, name.as_bytes())?;
+                }
+                &[]
+            }
+        };
+        // First what makes room: a release works on a full file.
+        share::remove_missing(self, name, known, record.crowd.as_ref())?;
         let left = record.end.saturating_since(self.now.lease);
         let mut statement = self.sql.prepare_cached(if is_new { INSERT } else { UPDATE })?;
         let values = params![
@@ -141,15 +154,7 @@ impl Transaction<'_> {
         // An update leaves the last one, and with it the index, alone.
         let values = if is_new { values } else { &values[..values.len() - 1] };
         statement.execute(values)?;
-        let known = match before {
-            Slot::Ours(ours) => ours.shares.as_slice(),
-            Slot::Absent | Slot::Foreign(_) => &[],
-        };
-        if is_new && record.crowd.is_some() {
-            // Of a lock whose row somebody else has deleted.
-            share::clear(self, name.as_bytes())?;
-        }
-        share::save(self, name, known, record.crowd.as_ref())?;
+        share::save(self, name, known, handed, record.crowd.as_ref())?;
         self.made.set(self.made.get() + usize::from(is_new));
         Ok(())
     }

@@ -30,9 +30,8 @@ impl Transaction<'_> {
             rules.acquire(records, lines, request, self.now)
         })?;
         let answer = answer.unwrap_or_else(Acquired::Foreign);
-        if let Acquired::Granted(grant) = &answer
-            && grant.novelty == Novelty::Fresh
-        {
+        let is_new = matches!(&answer, Acquired::Granted(grant) if grant.novelty == Novelty::Fresh);
+        if is_new || self.made.get() > 0 {
             sweep::after_grant(self)?;
         }
         Ok(answer)
@@ -98,6 +97,9 @@ impl Transaction<'_> {
         let answer = self.apply(&names, Rebind::Keep, |records, lines| {
             rules.set_limit(&mut records[0], lines, request, self.now)
         })?;
+        if self.made.get() > 0 {
+            sweep::after_grant(self)?;
+        }
         Ok(answer.unwrap_or_else(|foreign| LimitSet::Foreign(foreign.kind)))
     }
 
@@ -189,7 +191,7 @@ impl Transaction<'_> {
             match after {
                 Some(record) if Some(record) != self.remembered(slot) => {
                     let rebind = lines.handed(index, record.token).map_or(rebind, Rebind::As);
-                    self.save(name, slot, record, rebind, now_waiting)?;
+                    self.save(name, slot, record, rebind, now_waiting, lines.all_handed(index))?;
                 }
                 // No rule removes a record; the sweep does, when its time has come.
                 _ if now_waiting != waiting(slot) => self.count_waiting(name, now_waiting)?,

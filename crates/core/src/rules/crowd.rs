@@ -8,11 +8,12 @@
 //! A holder of the same owner does not mind the line: who waits there waits for it.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::{
-    AcquireRequest, Acquired, Crowd, Fence, FencingToken, ForeignKind, Grant, HandOff, Kind,
-    LimitSet, Lines, Mode, Novelty, Place, Record, RecordState, Refusal, Retain, SetLimitRequest,
-    Share, StoreNow, Wakeup,
+    AcquireRequest, Acquired, Binding, Crowd, Fence, FencingToken, Foreign, ForeignKind, Grant,
+    HandOff, Kind, LimitSet, Lines, Mode, Novelty, Place, Record, RecordState, Refusal, Retain,
+    SetLimitRequest, Share, StoreNow, Wakeup,
 };
 
 use super::Rules;
@@ -86,6 +87,10 @@ fn crowd_of<'r>(slot: &'r mut Option<Record>, mode: &Mode, now: StoreNow) -> &'r
         metadata: crate::Metadata::default(),
         crowd: None,
     });
+    debug_assert!(
+        !record.is_live(now) || record.state == RecordState::Shared && record.kind == mode.kind(),
+        "nobody else is there"
+    );
     if record.kind != mode.kind() || record.crowd.is_none() {
         record.crowd = Some(Crowd { limit: mode.limit(), ..Crowd::default() });
     }
@@ -109,12 +114,11 @@ fn crowd_of<'r>(slot: &'r mut Option<Record>, mode: &Mode, now: StoreNow) -> &'r
 pub(super) fn add(
     slot: &mut Option<Record>,
     mode: &Mode,
-    share: Share,
+    mut share: Share,
     retain: Retain,
     now: StoreNow,
 ) {
     let record = crowd_of(slot, mode, now);
-    let end = share.end;
     record.fencing_token = record.fencing_token.max(share.fencing_token);
     if let Some(crowd) = &mut record.crowd {
         if let Mode::Owned(owner) = mode {
@@ -122,8 +126,9 @@ pub(super) fn add(
         }
         if let Mode::CountDown { .. } = mode {
             // The steps of a latch are forgotten together.
+            share.end = crowd.latest_end().max(Some(share.end)).unwrap_or(share.end);
             for step in &mut crowd.shares {
-                step.end = step.end.max(share.end);
+                step.end = share.end;
             }
         }
         // A token has one share, also one that got its lease by exchange while it waited.
@@ -131,7 +136,7 @@ pub(super) fn add(
         crowd.shares.push(share);
     }
     record.refresh(now);
-    let forget_at = Record::forget_time(end, record.fencing_token, retain, now);
+    let forget_at = Record::forget_time(record.end, record.fencing_token, retain, now);
     record.forget_at = record.forget_at.max(forget_at);
 }
 
@@ -153,7 +158,7 @@ fn admit(
         revoked: false,
         unattended: request.unattended,
         metadata: request.metadata.clone(),
-        binding: request.binding.clone(),
+        binding: bound_to(&request.mode, &request.binding),
     };
     add(slot, &request.mode, share, request.retain, now);
 }
@@ -164,12 +169,30 @@ pub(super) fn share_of(place: &Place, fence: Option<FencingToken>, now: StoreNow
         token: place.token,
         fencing_token: fence,
         weight: place.mode.weight(),
-        end: now.lease.saturating_add(place.claim.as_duration()),
+        end: now.lease.saturating_add(claim_of(place)),
         listener: place.listener,
         revoked: false,
         unattended: false,
         metadata: place.metadata.clone(),
-        binding: place.binding.clone(),
+        binding: bound_to(&place.mode, &place.binding),
+    }
+}
+
+/// How long a lease runs that is handed to a place. A party excludes nobody, and has to find its
+/// share whenever it asks next: so that lasts as long as its place would have.
+pub(super) fn claim_of(place: &Place) -> Duration {
+    let claim = place.claim.as_duration();
+    match place.mode {
+        Mode::Meeting { .. } => claim.max(place.live),
+        _ => claim,
+    }
+}
+
+/// What a share is bound to: a step of a latch outlives who took it.
+fn bound_to(mode: &Mode, binding: &Binding) -> Binding {
+    match mode {
+        Mode::CountDown { .. } => Binding::Unbound,
+        _ => binding.clone(),
     }
 }
 
@@ -192,6 +215,9 @@ impl Rules {
         request: &AcquireRequest,
         now: StoreNow,
     ) -> Acquired {
+        if !request.mode.is_possible() {
+            return Acquired::Refused(Refusal::Impossible);
+        }
         if let Some(record) = slot {
             record.refresh(now);
         }
@@ -200,6 +226,14 @@ impl Rules {
         }
         if !request.barging {
             self.pass_on(slot, lines, 0, Some(request.token), now);
+            // Somebody may have been granted it just now, behind a place that lapsed.
+            if let Some(kind) = other_kind(slot, lines, 0, request.mode.kind(), now) {
+                let name = request.names.first().clone();
+                return Acquired::Foreign(Foreign::new(name, kind));
+            }
+            if let Some(limit) = other_limit(slot, &request.mode) {
+                return Acquired::Refused(Refusal::LimitDiffers { limit });
+            }
         }
         let opened = slot.as_ref().is_some_and(|record| {
             record.is_live(now) && record.crowd.as_ref().is_some_and(Crowd::is_full)
@@ -275,8 +309,7 @@ impl Rules {
             return Acquired::Refused(Refusal::FenceAhead);
         };
         for place in others {
-            let claim = place.claim.as_duration();
-            let mut hand_off = HandOff::new(place.token, place.seen, now.lease, claim);
+            let mut hand_off = HandOff::new(place.token, place.seen, now.lease, claim_of(&place));
             hand_off.fencing_token = fence.token();
             // It has arrived, whether or not it hears of it.
             let _ = lines.offer(0, &place, Wakeup::Granted(hand_off));
@@ -299,16 +332,21 @@ impl Rules {
         if let Some(kind) = other_kind(slot, lines, 0, Kind::Semaphore, now) {
             return LimitSet::Foreign(kind);
         }
+        self.pass_on(slot, lines, 0, None, now);
+        if let Some(kind) = other_kind(slot, lines, 0, Kind::Semaphore, now) {
+            return LimitSet::Foreign(kind);
+        }
+        let limit = request.limit.clamp(1, Mode::MAX_LIMIT);
         let before = slot
             .as_ref()
             .filter(|record| record.kind == Kind::Semaphore)
             .and_then(|record| record.crowd.as_ref()?.limit);
-        let mode = Mode::Permits { permits: 1, limit: request.limit };
+        let mode = Mode::Permits { permits: 1, limit };
         let record = crowd_of(slot, &mode, now);
         record.refresh(now);
         let mut used = 0;
         if let Some(crowd) = &mut record.crowd {
-            crowd.limit = Some(request.limit);
+            crowd.limit = Some(limit);
             used = crowd.used();
         }
         let end = if record.is_live(now) { record.end } else { now.lease };
@@ -344,25 +382,12 @@ fn met(
         return None;
     }
     // Who has lapsed is no party, and only a look finds out.
-    let mut others = Vec::new();
-    let mut mine = None;
-    while let Some(place) = lines.first(0) {
-        lines.remove(0, place.token);
-        if place.token == request.token {
-            mine = Some(place);
-        } else if !place.is_lapsed(now.lease) {
-            others.push(place);
-        }
-    }
-    let enough = others.len() >= needed;
-    let back = if enough { others.split_off(needed) } else { core::mem::take(&mut others) };
-    for place in back {
-        lines.put(0, place);
-    }
-    if let (false, Some(place)) = (enough, mine) {
-        lines.put(0, place);
-    }
-    enough.then_some(others)
+    let kind = request.mode.kind();
+    let is_party = |place: &Place| {
+        place.token != request.token && !place.is_lapsed(now.lease) && place.mode.kind() == kind
+    };
+    let parties: Vec<_> = lines.all(0).into_iter().filter(is_party).take(needed).collect();
+    (parties.len() >= needed).then_some(parties)
 }
 
 /// One record as the records of a request.

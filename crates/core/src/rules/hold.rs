@@ -5,7 +5,7 @@
 use core::time::Duration;
 
 use crate::{
-    Binding, Crowd, ExchangeRequest, Fence, Lines, RaiseFenceRequest, Record, RecordState,
+    Binding, Crowd, ExchangeRequest, Fence, Kind, Lines, RaiseFenceRequest, Record, RecordState,
     ReleaseRequest, Released, RenewRequest, Share, StoreNow, StoreTime, Token, Wakeup,
 };
 
@@ -25,6 +25,12 @@ pub(super) fn prolong(
     share.listener = request.listener.or(share.listener);
     share.unattended = request.unattended;
     let (ends, revoked) = (share.end, share.revoked);
+    if let (Kind::Latch, Some(crowd)) = (record.kind, &mut record.crowd) {
+        // The steps of a latch are forgotten together.
+        for step in &mut crowd.shares {
+            step.end = step.end.max(ends);
+        }
+    }
     record.refresh(now);
     let forget_at = Record::forget_time(ends, record.fencing_token, request.retain, now);
     record.forget_at = record.forget_at.max(forget_at);

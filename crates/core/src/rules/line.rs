@@ -8,12 +8,12 @@ use core::time::Duration;
 
 use crate::{
     AcquireRequest, Acquired, Crowd, FencingToken, HandOff, Kind, Lines, Mode, Place, Queued,
-    Record, RecordState, Refusal, StoreNow, Token, Told, Wakeup,
+    Record, RecordState, Refusal, StoreNow, StoreTime, Token, Told, Wakeup,
 };
 
 use super::{
     Records, Rules, busy,
-    crowd::{self, fits, other_limit, share_of, shared_fence},
+    crowd::{self, claim_of, fits, other_limit, share_of, shared_fence},
 };
 
 /// How many places whose waiters are gone one step passes over; the next step goes on. A step of
@@ -70,7 +70,11 @@ impl Rules {
                 continue;
             }
             if !place.mode.is_exclusive() {
-                joined |= hand_share(slot, lines, index, &place, now);
+                match hand_share(slot, lines, index, &place, now) {
+                    Handed::Over => joined = true,
+                    Handed::ToNobody => {}
+                    Handed::NoNumber => return,
+                }
             } else if hand_alone(slot, lines, index, place, now) {
                 return;
             }
@@ -201,28 +205,41 @@ fn hand_alone(
     true
 }
 
-/// Hands a share to the first in line, beside those who have one. Whether it has it now.
+/// Hands a share to the first in line, beside those who have one.
 fn hand_share(
     slot: &mut Option<Record>,
     lines: &mut dyn Lines,
     index: usize,
     place: &Place,
     now: StoreNow,
-) -> bool {
+) -> Handed {
     let previous = slot.as_ref().and_then(|record| record.fencing_token);
     let same = shared_fence(slot, &place.mode);
     let fence = same.or_else(|| FencingToken::mint(previous, place.floor, now.wall));
-    let mut hand_off = HandOff::new(place.token, place.seen, now.lease, place.claim.as_duration());
+    if fence.is_none() {
+        return Handed::NoNumber;
+    }
+    let mut hand_off = HandOff::new(place.token, place.seen, now.lease, claim_of(place));
     hand_off.fencing_token = fence;
     hand_off.waiting = lines.len(index).saturating_sub(1);
     let told = lines.offer(index, place, Wakeup::Granted(hand_off));
     lines.remove(index, place.token);
-    if told == Told::Nobody || fence.is_none() {
-        return false;
+    if told == Told::Nobody {
+        return Handed::ToNobody;
     }
     let share = share_of(place, fence, now);
     crowd::add(slot, &place.mode, share, place.retain, now);
-    true
+    Handed::Over
+}
+
+/// What came of handing a share to a place.
+enum Handed {
+    /// Its waiter has it.
+    Over,
+    /// Nobody hears it: it was passed over.
+    ToNobody,
+    /// There are no more fencing tokens.
+    NoNumber,
 }
 
 /// Tells the first in line when the lease before it ends, so that it looks then.
@@ -231,6 +248,26 @@ pub(super) fn announce(lines: &mut dyn Lines, index: usize, left: Duration, now:
         && let Some(listener) = next.listener
     {
         lines.tell(listener, Wakeup::Next(next.token, left));
+    }
+}
+
+/// Tells the first in line when those before it are over sooner than they were: one of several gave
+/// its lease back, and those of the others end before.
+pub(super) fn announce_nearer(
+    slot: &Option<Record>,
+    lines: &mut dyn Lines,
+    index: usize,
+    before: Option<StoreTime>,
+    now: StoreNow,
+) {
+    let Some(record) = slot.as_ref().filter(|record| record.state == RecordState::Shared) else {
+        return;
+    };
+    if before > Some(record.end)
+        && let Some(first) = lines.first(index)
+        && first.mode.is_exclusive()
+    {
+        announce(lines, index, record.end.saturating_since(now.lease), now);
     }
 }
 

@@ -216,7 +216,6 @@ fn who_says_another_limit_is_told_the_one_that_is_kept() {
     assert_eq!(table.acquire(&ask(permits(1, 5), 2), ms(1)), differs);
     let _ = give(&mut table, 1, ms(2));
     assert_eq!(table.acquire(&ask(permits(1, 5), 2), ms(3)), differs);
-    assert_eq!(table.acquire(&ask(permits(5, 4), 2), ms(3)), differs);
 }
 
 #[test]
@@ -431,4 +430,97 @@ fn a_name_has_no_more_shares_than_a_step_can_look_at() {
     assert!(matches!(table.acquire(&waits(READ, 254), ms(0)), Acquired::Queued(_)));
     let _ = give(&mut table, 0, ms(1));
     assert!(matches!(grant(&mut table, READ, 254, ms(2)).fence, Fence::Token(_)));
+}
+
+/// A place that lapses after so many milliseconds.
+fn short_lived(mode: Mode, number: u8, live: u64) -> AcquireRequest {
+    let mut short = waits(mode, number);
+    short.place = Some(PlaceRequest::new(ttl(500), millis(live)));
+    short
+}
+
+#[test]
+fn a_lease_that_is_handed_over_by_a_question_for_another_kind_stays() {
+    for mode in [Mode::Meeting { parties: 2 }, Mode::Opening { count: 1 }] {
+        let mut table = table();
+        let _ = grant(&mut table, WRITE, 1, ms(0));
+        assert!(matches!(table.acquire(&short_lived(WRITE, 2, 100), ms(0)), Acquired::Queued(_)));
+        let _ = queue(&mut table, WRITE, 3, ms(1));
+        let _ = queue(&mut table, WRITE, 4, ms(2));
+        let answer = table.acquire(&ask(mode, 5), ms(1_000));
+        assert!(matches!(answer, Acquired::Foreign(_)), "{answer:?}");
+        assert_eq!(handed(&mut table), [3]);
+        assert!(is_busy(&mut table, WRITE, 6, ms(1_001)));
+        assert!(matches!(renew(&mut table, 3, 1_000, ms(1_002)), Renewed::Extended { .. }));
+    }
+    let mut table = table();
+    let _ = grant(&mut table, WRITE, 1, ms(0));
+    assert!(matches!(table.acquire(&short_lived(WRITE, 2, 100), ms(0)), Acquired::Queued(_)));
+    let _ = queue(&mut table, WRITE, 3, ms(1));
+    let answer = table.set_limit(&SetLimitRequest::new(name("k"), 3), ms(1_000));
+    assert!(matches!(answer, LimitSet::Foreign(_)), "{answer:?}");
+    assert!(matches!(renew(&mut table, 3, 1_000, ms(1_002)), Renewed::Extended { .. }));
+}
+
+#[test]
+fn what_can_not_be_had_is_refused() {
+    let too_many = Mode::MAX_PARTIES + 1;
+    for mode in [
+        permits(5, 4),
+        permits(0, 4),
+        permits(1, Mode::MAX_LIMIT + 1),
+        Mode::CountDown { count: 0 },
+        Mode::Opening { count: too_many },
+        Mode::Meeting { parties: too_many },
+    ] {
+        let answer = table().acquire(&ask(mode.clone(), 1), ms(0));
+        assert_eq!(answer, Acquired::Refused(Refusal::Impossible), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_party_that_did_not_hear_finds_its_share_when_it_asks_next() {
+    let mut table = table();
+    let meet = Mode::Meeting { parties: 2 };
+    let _ = queue(&mut table, meet.clone(), 1, ms(0));
+    assert!(matches!(table.acquire(&waits(meet.clone(), 2), ms(1)), Acquired::Granted(_)));
+    assert_eq!(give(&mut table, 2, ms(2)), Released::Held);
+    // Its claim of half a second would be over.
+    assert!(matches!(table.acquire(&waits(meet, 1), ms(10_000)), Acquired::Granted(_)));
+}
+
+#[test]
+fn the_steps_of_a_latch_end_together_whichever_was_longest() {
+    let (step, open) = (Mode::CountDown { count: 2 }, Mode::Opening { count: 2 });
+    let mut table = table();
+    let mut long = ask(step.clone(), 1);
+    long.ttl = ttl(60_000);
+    assert!(matches!(table.acquire(&long, ms(0)), Acquired::Granted(_)));
+    let _ = grant(&mut table, step, 2, ms(1));
+    let _ = grant(&mut table, open.clone(), 3, ms(59_999));
+    let _ = renew(&mut table, 2, 60_000, ms(59_999));
+    let _ = grant(&mut table, open.clone(), 3, ms(119_998));
+    assert!(is_busy(&mut table, open, 3, ms(119_999)));
+}
+
+#[test]
+fn a_writer_hears_when_the_readers_will_be_over_sooner() {
+    let mut table = table();
+    let mut long = ask(READ, 1);
+    long.ttl = ttl(60_000);
+    assert!(matches!(table.acquire(&long, ms(0)), Acquired::Granted(_)));
+    let _ = grant(&mut table, READ, 2, ms(0));
+    let _ = queue(&mut table, WRITE, 3, ms(1));
+    let _ = table.take_mail();
+    assert_eq!(give(&mut table, 1, ms(10)), Released::Held);
+    assert_eq!(table.take_mail(), [(listener(3), Wakeup::Next(token(3), millis(990)))]);
+}
+
+#[test]
+fn only_a_writer_is_downgraded() {
+    let mut table = table();
+    let _ = grant(&mut table, owned("a"), 1, ms(0));
+    let asked = DowngradeRequest::new(name("k"), token(1));
+    assert_eq!(table.downgrade(&asked, ms(1)), Downgraded::NotHeld(NotHeld::Expired));
+    assert!(matches!(renew(&mut table, 1, 1_000, ms(2)), Renewed::Extended { .. }));
 }
