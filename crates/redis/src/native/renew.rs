@@ -21,6 +21,7 @@ use crate::{
 
 static SCRIPT: LazyLock<Script> = script!(
     "../scripts/native/clock.lua",
+    "../scripts/native/keep.lua",
     "../scripts/native/record.lua",
     "../scripts/native/crowd.lua",
     "../scripts/native/crowd_changes.lua",

@@ -1,4 +1,4 @@
--- renew: prolong leases, each of one name or a set. Begins with clock.lua,
+-- renew: prolong leases, each of one name or a set. Begins with clock.lua, keep.lua,
 -- record.lua, crowd.lua and crowd_changes.lua.
 --
 -- KEYS  the keys of all leases, one lease after the other
@@ -93,67 +93,16 @@ local function prolong(from, to, token, ttl, retain, rest)
   return 'k' .. first_lease .. last .. revoked .. format('%08d', longest)
 end
 
-local said, leases = {}, 0
+local said = {}
 
 local function say(number, what)
   what = sub(what, 1, 9999)
   said[#said + 1] = format('%04d%04d', number, #what) .. what
 end
 
--- When a lease ends, from what its record has from there to its marks: nothing where that is not
--- the plainest, with no mark, and every digit in its place.
-local function plain_end(lease)
-  if sub(lease, 41) == '0' and spans(lease, '^%d+', 1, 24) and spans(lease, '^%x+', 25, 40) then
-    return sub(lease, 1, 16) + sub(lease, 17, 24) * 1000
-  end
-  return false
-end
-
--- Prolongs a group, whose leases start at a key and at an argument. What is plain is renewed here,
--- in as few steps as can be: only the lease is written over, in its place. All else goes the long
--- way, also where the server refuses one of these commands.
-local function prolong_alike(key, argument, count, ttl, retain)
-  -- What the loop uses, as near as can be.
-  local KEYS, ARGV, pcall = KEYS, ARGV, redis.pcall
-  local sub, find, byte = sub, find, string.byte
-  local lease, asked = now .. ttl, clock + ttl * 1000
-  local lives = life(forget_time(asked, retain, none))
-  local raws = pcall('MGET', unpack(KEYS, key, key + count - 1))
-  local usable = not raws.err
-  -- Leases that were renewed together have the same.
-  local ends_of = {}
-  for i = 1, count do
-    local raw, start, done = usable and raws[i], ARGV[argument + i - 1], false
-    if raw and sub(raw, 1, 37) == start then
-      local was = sub(raw, 71, 111)
-      local ends = ends_of[was]
-      if ends == nil then
-        ends = plain_end(was)
-        ends_of[was] = ends
-      end
-      -- A fencing token of its own, and no range of them: the first is the last.
-      local fence, first = sub(raw, 39, 54), sub(raw, 55, 70)
-      if ends and ends > clock and ends < asked and (first == fence or first == none)
-        and fence < now and find(fence, '^%d+$') and byte(raw, 38) == 49 then
-        -- The expiry first: it is allowed when memory is full, and so is every write after it.
-        local lived = pcall('PEXPIRE', KEYS[key], lives, 'GT')
-        done = (lived == 1 or lived == 0) and pcall('SETRANGE', KEYS[key], '70', lease) == #raw
-        usable = done
-      end
-    end
-    if not done then
-      say(leases + i, prolong(key, key, sub(start, 6), ttl, retain, '00000'))
-    end
-    key = key + 1
-  end
-  leases = leases + count
-end
-
-local key, argument = 1, 2
-while ARGV[argument] ~= '0' do
-  local count = tonumber(ARGV[argument])
-  prolong_alike(key, argument + 3, count, ARGV[argument + 1], ARGV[argument + 2])
-  key, argument = key + count, argument + 3 + count
+for _, lease in ipairs(odd) do
+  local at = lease[2]
+  say(lease[1], prolong(at, at, lease[3], lease[4], lease[5], '00000'))
 end
 for i = argument + 1, #ARGV, 5 do
   local to = key + ARGV[i] - 1
