@@ -14,8 +14,8 @@ use std::{
 };
 
 use fencelock_core::{
-    AcquireRequest, Acquired, Busy, Fence, Grant, HandOff, Moment, PlaceRequest, Queued, Refusal,
-    ReleaseRequest, StoreTime, min_validity,
+    AcquireRequest, Acquired, Busy, Fence, Foreign, ForeignKind, Grant, HandOff, Mode, Moment,
+    PlaceRequest, Queued, Refusal, ReleaseRequest, StoreTime, min_validity,
 };
 use fencelock_store::{Outcome, Reply, StoreError, rt};
 
@@ -177,14 +177,23 @@ impl Armed {
                 return Ok(Tried::Queued(queued, reply.at));
             }
             Acquired::Foreign(foreign) => {
-                let what = format!("{} sits at the key of `{}`", foreign.kind, foreign.name);
-                return Err(self.error(ErrorKind::ForeignValue, what));
+                return Err(self.foreign(&foreign));
             }
             Acquired::Refused(Refusal::FenceAhead) => {
                 return Err(self.error(ErrorKind::FenceAhead, Refusal::FenceAhead.to_string()));
             }
             Acquired::Refused(Refusal::QueueFull) => {
                 return Err(self.error(ErrorKind::QueueFull, Refusal::QueueFull.to_string()));
+            }
+            Acquired::Refused(refusal @ Refusal::CrowdFull) => {
+                return Err(self.error(ErrorKind::QueueFull, refusal.to_string()));
+            }
+            Acquired::Refused(Refusal::LimitDiffers { limit }) => {
+                return Err(self.limit_differs(limit));
+            }
+            Acquired::Refused(Refusal::TokenRetired) if self.counts_once() => {
+                let what = "it belongs to a use of this name that is over";
+                return Err(self.error(ErrorKind::TooLate, what));
             }
             Acquired::Refused(refusal @ Refusal::DeadlinePassed) => {
                 return Ok(Tried::Failed(self.error(ErrorKind::TooLate, refusal.to_string())));
@@ -271,6 +280,7 @@ impl Armed {
             metadata: request.metadata.clone(),
             stray,
             policy: self.manner.policy,
+            mode: request.mode.clone(),
         };
         let context = &self.context;
         let (drift, clock) = (context.settings.drift, context.clock.clone());
@@ -292,6 +302,37 @@ impl Armed {
         if passing { Ok(error) } else { Err(error) }
     }
 
+    /// Whether another token would count as another: a step of a latch, a party of a barrier.
+    fn counts_once(&self) -> bool {
+        matches!(self.request.mode, Mode::CountDown { .. } | Mode::Meeting { .. })
+    }
+
+    fn foreign(&self, foreign: &Foreign) -> Error {
+        match &foreign.kind {
+            ForeignKind::Kind(kind) => {
+                let own = self.request.mode.kind();
+                let what = format!("`{}` is a {kind} at the moment, and no {own}", foreign.name);
+                self.error(ErrorKind::ForeignValue, what)
+                    .with_hint("choose another name, or wait until nobody holds it")
+            }
+            other => {
+                let what = format!("{other} sits at the key of `{}`", foreign.name);
+                self.error(ErrorKind::ForeignValue, what)
+            }
+        }
+    }
+
+    fn limit_differs(&self, kept: u32) -> Error {
+        let (of, hint) = match self.request.mode {
+            Mode::Permits { .. } => ("permits", "agree on one, or change it with `set_limit`"),
+            Mode::Meeting { .. } => ("parties", "agree on one, or choose another name"),
+            _ => ("steps", "agree on one, or choose another name"),
+        };
+        let own = self.request.mode.limit().unwrap_or_default();
+        let what = format!("{own} {of} were asked for, and the store keeps {kept}");
+        self.error(ErrorKind::Config, what).with_hint(hint)
+    }
+
     fn error(&self, kind: ErrorKind, what: impl Into<String>) -> Error {
         Error::new(kind, what).with_names(&self.request.names).with_store(&self.context.display)
     }
@@ -310,6 +351,10 @@ impl Armed {
 impl Drop for Armed {
     fn drop(&mut self) {
         if (self.copies == 0 && !self.placed) || self.context.is_forked() {
+            return;
+        }
+        // A step that was taken stays: others may have gone on because of it.
+        if matches!(self.request.mode, Mode::CountDown { .. }) {
             return;
         }
         let mut release = ReleaseRequest::new(self.request.names.clone(), self.request.token);

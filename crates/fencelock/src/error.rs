@@ -29,11 +29,12 @@ pub enum ErrorKind {
     /// The lock was granted, but the replicas (or the disk) that were to acknowledge it did not; it
     /// was given back.
     NotAcknowledged,
-    /// Too many wait for the lock already.
+    /// Too many wait for the lock already, or hold it together.
     QueueFull,
     /// The store refused who we are or what we may do.
     Denied,
-    /// Something that is not a lock of this format sits at the key; it was left alone.
+    /// Something that is not a lock of this format sits at the key, or another kind of lock; it was
+    /// left alone.
     ForeignValue,
     /// The fencing token floor is too far ahead of the store's clock.
     FenceAhead,
@@ -44,7 +45,8 @@ pub enum ErrorKind {
     /// Several names can't be taken in one step, because different servers of a cluster keep them.
     /// Nothing was sent: see [`across_slots`](crate::Mutex::across_slots).
     CrossSlot,
-    /// A name, a ttl, a url or another setting is wrong. Nothing was sent.
+    /// A name, a ttl, a url or another setting is wrong, and nothing was sent; or the limit of a
+    /// semaphore (latch, barrier) is another than the one that the store keeps, and nothing was done.
     Config,
     /// The request was sent and its fate is not known; what it may have taken is being given back.
     Unknown,
@@ -73,6 +75,8 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     what: String,
+    /// What to try, where that is not the same for the whole kind.
+    hint: Option<&'static str>,
     names: Option<Names>,
     store: Option<Arc<str>>,
     loss: Option<LossReason>,
@@ -85,6 +89,7 @@ impl Error {
         Self(Box::new(Inner {
             kind,
             what: what.into(),
+            hint: None,
             names: None,
             store: None,
             loss: None,
@@ -136,6 +141,11 @@ impl Error {
 
     pub(crate) fn with_store(mut self, store: &Arc<str>) -> Self {
         self.0.store = Some(Arc::clone(store));
+        self
+    }
+
+    pub(crate) fn with_hint(mut self, hint: &'static str) -> Self {
+        self.0.hint = Some(hint);
         self
     }
 
@@ -253,7 +263,7 @@ impl fmt::Display for Error {
             (None, None) => {}
         }
         f.write_str(&inner.what)?;
-        if let Some(hint) = hint(inner.kind) {
+        if let Some(hint) = inner.hint.or_else(|| hint(inner.kind)) {
             write!(f, "; {hint}")?;
         }
         Ok(())

@@ -44,8 +44,10 @@
 
 mod across;
 mod attempt;
+mod barrier;
 mod cell;
 mod client;
+mod composite;
 mod connect;
 mod context;
 mod danger;
@@ -57,6 +59,7 @@ mod holder;
 #[cfg(feature = "redis")]
 mod initialise;
 mod keeper;
+mod latch;
 mod lease;
 mod leave;
 mod line;
@@ -69,9 +72,13 @@ mod process;
 mod queued;
 #[cfg(feature = "quorum")]
 mod quorum;
+mod recipe;
+mod reentrant;
 mod release;
 mod revoke;
 mod run;
+mod rwlock;
+mod semaphore;
 mod shared;
 mod state;
 mod ticket;
@@ -79,9 +86,9 @@ mod url;
 mod waiting;
 
 pub use fencelock_core::{
-    Binding, Drift, FencingToken, FencingTokenError, ForeignKind, Jitter, LeaseState, LockName,
-    LossReason, Moment, Names, NamesError, ParseNameError, ParseTokenError, ProcessId,
-    RetryStrategy, Token, Ttl, TtlError,
+    Binding, Drift, FencingToken, FencingTokenError, ForeignKind, Jitter, Kind, LeaseState,
+    LockName, LossReason, Moment, Names, NamesError, Owner, OwnerError, ParseNameError,
+    ParseTokenError, ProcessId, RetryStrategy, Token, Ttl, TtlError,
 };
 pub use fencelock_store::{Capabilities, Clock, ManualClock, MemoryStore, Store};
 
@@ -92,18 +99,24 @@ pub(crate) use self::mutex::Order;
 pub use self::quorum::{ConnectQuorum, QuorumBuilder, connect_quorum};
 pub use self::{
     across::{AcrossGuard, AcrossHeld, AcrossSlots},
+    barrier::{Barrier, BarrierPass},
     client::Client,
+    composite::{Composite, CompositeGuard, CompositeHeld, HeldPart, Part},
     connect::{ClientBuilder, Connect, RestartGuard, connect},
     danger::Danger,
     error::{Error, ErrorKind, RetryAdvice},
     guard::Guard,
     held::Held,
-    holder::{BusyView, HolderView, Inspection, display_safe},
+    holder::{BusyView, HolderView, Inspection, SharingView, display_safe},
+    latch::Latch,
     lease::TokenLease,
     mutex::{Attempt, Mutex, Renew, Wait},
     queued::Queued,
+    reentrant::{Reentrant, ReentrantGuard},
     release::Released,
     revoke::Revoked,
+    rwlock::{ReadGuard, ReadHeld, RwLock, SharedToken, WriteGuard},
+    semaphore::{LimitChange, Permit, PermitHeld, Semaphore},
     ticket::Ticket,
     waiting::Position,
 };

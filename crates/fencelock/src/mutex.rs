@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, future::Future, sync::Arc, time::Duration};
 
-use fencelock_core::{Binding, FencingToken, Names, RetryStrategy};
+use fencelock_core::{Binding, FencingToken, Mode, Names, RetryStrategy};
 
 use crate::{
     BusyView, Client, Error, ErrorKind, Guard, Held, Queued, attempt::Tried, context::Context,
@@ -80,6 +80,14 @@ impl<G> Attempt<G> {
             Self::Busy(_) => None,
         }
     }
+
+    /// The same answer with another kind of guard.
+    pub(crate) fn map<H>(self, wrap: impl FnOnce(G) -> H) -> Attempt<H> {
+        match self {
+            Self::Granted(guard) => Attempt::Granted(wrap(guard)),
+            Self::Busy(busy) => Attempt::Busy(busy),
+        }
+    }
 }
 
 /// A lock that excludes everybody else, or several taken all or nothing.
@@ -105,6 +113,11 @@ pub struct Mutex {
     client: Client,
     /// A wrong name is told by the first verb.
     pub(crate) names: Result<Names, String>,
+    /// How it is held; that of the other primitives, which are built on this recipe. A wrong number
+    /// is told by the first verb, too.
+    pub(crate) mode: Result<Mode, String>,
+    /// It excludes some who hold it together, so that a store that can't have those won't do.
+    pub(crate) needs_sharing: bool,
     pub(crate) ttl: Duration,
     pub(crate) wait: Wait,
     /// How tries are spaced, where the caller said so: then no place in a line is taken.
@@ -130,6 +143,8 @@ impl Mutex {
         Self {
             client,
             names,
+            mode: Ok(Mode::Exclusive),
+            needs_sharing: false,
             ttl: Self::DEFAULT_TTL,
             wait: Wait::default(),
             retry: None,
@@ -277,7 +292,7 @@ impl Mutex {
     /// for one that was not granted the lock.
     pub async fn lock(&self) -> Result<Guard, Error> {
         let plan = Plan::of(self)?;
-        run::check_nesting(self.context(), plan.names())?;
+        run::check_waiting(self.context(), plan.names(), plan.mode())?;
         waiting::lock(self, &plan).await
     }
 
@@ -310,7 +325,7 @@ impl Mutex {
     /// As [`Mutex::lock`].
     pub async fn try_lock(&self) -> Result<Attempt, Error> {
         let plan = Plan::of(self)?;
-        run::check_nesting(self.context(), plan.names())?;
+        run::check_trying(self.context(), plan.names(), plan.mode())?;
         match waiting::try_once(self.context(), &plan).await? {
             Tried::Granted(guard) => Ok(Attempt::Granted(guard)),
             Tried::Busy(busy) => Ok(Attempt::Busy(BusyView::of(&busy))),
@@ -343,6 +358,22 @@ impl Mutex {
 
     pub(crate) fn context(&self) -> &Arc<Context> {
         self.client.context()
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The recipe of another primitive that is built on this one. Each waiter has a place of its own
+    /// at the store: a lease that others may join is not passed on inside a process.
+    pub(crate) fn in_mode(&self, mode: Result<Mode, String>) -> Self {
+        let mut recipe = self.clone();
+        recipe.mode = mode;
+        recipe.needs_sharing = true;
+        if recipe.order == Order::Turns {
+            recipe.order = Order::Strict;
+        }
+        recipe
     }
 }
 

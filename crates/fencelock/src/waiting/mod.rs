@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   one task of many here:   line of this process --> turn --> place at the store --> guard
-//!   several names, strict:                                     place at the store --> guard
+//!   several names, strict, beside others:                      place at the store --> guard
 //!   no line at the store:    try, sleep, try again (polling)
 //! ```
 //! Below this, [`attempt`] asks once.
@@ -42,9 +42,15 @@ pub(crate) async fn lock(mutex: &Mutex, plan: &Plan) -> Result<Guard, Error> {
     match &mutex.retry {
         Some(retry) => polling::lock(&mut watch, retry).await,
         None if !can_queue => polling::lock(&mut watch, &mutex.context().settings.retry).await,
-        None if mutex.order == Order::Turns && plan.names().len() == 1 => in_turn(watch).await,
+        None if takes_turns(mutex, plan) => in_turn(watch).await,
         None => Place::new(mutex.context(), plan).granted(&mut watch).await,
     }
+}
+
+/// Whether the tasks of this process wait in a line of their own: where one lease can go from one to
+/// the next.
+fn takes_turns(mutex: &Mutex, plan: &Plan) -> bool {
+    mutex.order == Order::Turns && plan.names().len() == 1 && plan.mode().is_exclusive()
 }
 
 async fn lock_at_once(mutex: &Mutex, plan: &Plan) -> Result<Guard, Error> {
