@@ -14,8 +14,8 @@ use std::{
 };
 
 use fencelock_core::{
-    AcquireRequest, Acquired, Busy, Fence, Foreign, ForeignKind, Grant, HandOff, Mode, Moment,
-    PlaceRequest, Queued, Refusal, ReleaseRequest, StoreTime, min_validity,
+    AcquireRequest, Acquired, Busy, Fence, Grant, HandOff, Mode, Moment, PlaceRequest, Queued,
+    Refusal, ReleaseRequest, StoreTime, min_validity,
 };
 use fencelock_store::{Outcome, Reply, StoreError, rt};
 
@@ -177,7 +177,11 @@ impl Armed {
                 return Ok(Tried::Queued(queued, reply.at));
             }
             Acquired::Foreign(foreign) => {
-                return Err(self.foreign(&foreign));
+                return Err(self.named(Error::foreign(
+                    &foreign.name,
+                    &foreign.kind,
+                    &self.request.mode,
+                )));
             }
             Acquired::Refused(Refusal::FenceAhead) => {
                 return Err(self.error(ErrorKind::FenceAhead, Refusal::FenceAhead.to_string()));
@@ -189,7 +193,7 @@ impl Armed {
                 return Err(self.error(ErrorKind::QueueFull, refusal.to_string()));
             }
             Acquired::Refused(Refusal::LimitDiffers { limit }) => {
-                return Err(self.limit_differs(limit));
+                return Err(self.named(Error::limit_differs(&self.request.mode, limit)));
             }
             Acquired::Refused(Refusal::TokenRetired) if self.counts_once() => {
                 let what = "it belongs to a use of this name that is over";
@@ -307,34 +311,12 @@ impl Armed {
         matches!(self.request.mode, Mode::CountDown { .. } | Mode::Meeting { .. })
     }
 
-    fn foreign(&self, foreign: &Foreign) -> Error {
-        match &foreign.kind {
-            ForeignKind::Kind(kind) => {
-                let own = self.request.mode.kind();
-                let what = format!("`{}` is a {kind} at the moment, and no {own}", foreign.name);
-                self.error(ErrorKind::ForeignValue, what)
-                    .with_hint("choose another name, or wait until nobody holds it")
-            }
-            other => {
-                let what = format!("{other} sits at the key of `{}`", foreign.name);
-                self.error(ErrorKind::ForeignValue, what)
-            }
-        }
-    }
-
-    fn limit_differs(&self, kept: u32) -> Error {
-        let (of, hint) = match self.request.mode {
-            Mode::Permits { .. } => ("permits", "agree on one, or change it with `set_limit`"),
-            Mode::Meeting { .. } => ("parties", "agree on one, or choose another name"),
-            _ => ("steps", "agree on one, or choose another name"),
-        };
-        let own = self.request.mode.limit().unwrap_or_default();
-        let what = format!("{own} {of} were asked for, and the store keeps {kept}");
-        self.error(ErrorKind::Config, what).with_hint(hint)
-    }
-
     fn error(&self, kind: ErrorKind, what: impl Into<String>) -> Error {
-        Error::new(kind, what).with_names(&self.request.names).with_store(&self.context.display)
+        self.named(Error::new(kind, what))
+    }
+
+    fn named(&self, error: Error) -> Error {
+        error.with_names(&self.request.names).with_store(&self.context.display)
     }
 
     fn copies(&self) -> Copies {

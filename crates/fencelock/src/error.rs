@@ -5,7 +5,7 @@
 
 use std::{error, fmt, sync::Arc, time::Duration};
 
-use fencelock_core::{LossReason, Names};
+use fencelock_core::{ForeignKind, LockName, LossReason, Mode, Names};
 use fencelock_store::{Outcome, StoreError, StoreErrorKind};
 
 use crate::HolderView;
@@ -132,6 +132,33 @@ impl Error {
         let mut error = Self::new(ErrorKind::Lost, what);
         error.0.loss = Some(reason);
         error
+    }
+
+    /// Something else than what was asked for is at a name: another kind of lock, or no lock.
+    pub(crate) fn foreign(name: &LockName, there: &ForeignKind, asked: &Mode) -> Self {
+        match there {
+            ForeignKind::Kind(kind) => {
+                let what = format!("`{name}` is a {kind} at the moment, and no {}", asked.kind());
+                Self::new(ErrorKind::ForeignValue, what)
+                    .with_hint("choose another name, or wait until nobody holds it")
+            }
+            other => {
+                let what = format!("{other} sits at the key of `{name}`");
+                Self::new(ErrorKind::ForeignValue, what)
+            }
+        }
+    }
+
+    /// The store keeps another limit than the one that was said.
+    pub(crate) fn limit_differs(asked: &Mode, kept: u32) -> Self {
+        let (of, hint) = match asked {
+            Mode::Permits { .. } => ("permits", "agree on one, or change it with `set_limit`"),
+            Mode::Meeting { .. } => ("parties", "agree on one, or choose another name"),
+            _ => ("steps", "agree on one, or choose another name"),
+        };
+        let own = asked.limit().unwrap_or_default();
+        Self::config(format!("it was said to have {own} {of}, and the store keeps {kept}"))
+            .with_hint(hint)
     }
 
     pub(crate) fn with_names(mut self, names: &Names) -> Self {

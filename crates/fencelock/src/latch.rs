@@ -10,11 +10,11 @@
 
 use std::{fmt, time::Duration};
 
-use fencelock_core::{Binding, Crowd, Kind, Mode, RetryStrategy, Token};
+use fencelock_core::{Binding, Crowd, ForeignKind, Kind, Mode, RetryStrategy, Token};
 use fencelock_store::rt;
 use sha2::{Digest as _, Sha256};
 
-use crate::{Error, ErrorKind, Inspection, Mutex, plan::Plan, recipe::options, run, waiting};
+use crate::{Error, Inspection, Mutex, plan::Plan, recipe::options, run, waiting};
 
 /// The recipe for a latch. It does no I/O; its verbs do.
 ///
@@ -125,27 +125,22 @@ impl Latch {
         let plan = Plan::of(&recipe)?;
         let named =
             |error: Error| error.with_names(plan.names()).with_store(&recipe.context().display);
-        match recipe.client().inspect(plan.names().first().clone()).await? {
+        let name = plan.names().first();
+        let foreign = |kind: &ForeignKind| named(Error::foreign(name, kind, plan.mode()));
+        match recipe.client().inspect(name.clone()).await? {
             Inspection::Held(holder) if holder.kind != Kind::Latch => {
-                let what = format!("it is a {} at the moment, and no latch", holder.kind);
-                Err(named(Error::new(ErrorKind::ForeignValue, what)))
+                Err(foreign(&ForeignKind::Kind(holder.kind.as_str().into())))
             }
             Inspection::Held(holder) => {
                 let sharing = holder.sharing.unwrap_or_default();
                 match sharing.limit {
                     Some(kept) if kept != self.count => {
-                        let own = self.count;
-                        let what =
-                            format!("{own} steps were asked for, and the store keeps {kept}");
-                        Err(named(Error::config(what)))
+                        Err(named(Error::limit_differs(plan.mode(), kept)))
                     }
                     _ => Ok(self.count.saturating_sub(sharing.used)),
                 }
             }
-            Inspection::Foreign(kind) => {
-                let what = format!("{kind} sits at its key");
-                Err(named(Error::new(ErrorKind::ForeignValue, what)))
-            }
+            Inspection::Foreign(kind) => Err(foreign(&kind)),
             Inspection::Free { .. } => Ok(self.count),
         }
     }

@@ -168,8 +168,8 @@ impl Semaphore {
         match asked.result.map_err(|error| named(Error::from_store(error)))?.answer {
             LimitSet::Set { before, used } => Ok(LimitChange { before, used }),
             LimitSet::Foreign(kind) => {
-                let what = format!("{kind} sits at its key");
-                Err(named(Error::new(ErrorKind::ForeignValue, what)))
+                let mode = Mode::Permits { permits: 1, limit };
+                Err(named(Error::foreign(names.first(), &kind, &mode)))
             }
             _ => Err(named(Error::new(ErrorKind::Internal, "an answer of an unknown kind"))),
         }
