@@ -91,7 +91,7 @@ ON CONFLICT (name) DO UPDATE SET token = excluded.token WHERE fences.token < exc
 pub const HIGHEST: &str = "SELECT token FROM fences WHERE name = $1";
 
 /// Whether a reader beside others may read a thing: `$1` its name, `$2` the [number](shared_number) of
-/// the reader. One row, 1 or 0; in the transaction in which it reads. It notes nothing.
+/// the reader. One row, true (1) or false (0); in the transaction in which it reads. It notes nothing.
 pub const MAY_READ: &str = "\
 SELECT NOT EXISTS (SELECT 1 FROM fences WHERE name = $1 AND token > $2)";
 
