@@ -131,3 +131,18 @@ pub mod store {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Compiles and runs the examples of the guide.
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../../../docs/guide/composite.md")]
+    struct Composite;
+    #[doc = include_str!("../../../docs/guide/latch.md")]
+    struct Latch;
+    #[doc = include_str!("../../../docs/guide/reentrant.md")]
+    struct Reentrant;
+    #[doc = include_str!("../../../docs/guide/rwlock.md")]
+    struct RwLock;
+    #[doc = include_str!("../../../docs/guide/semaphore.md")]
+    struct Semaphore;
+}

@@ -414,3 +414,19 @@ async fn a_leaked_share_outlives_its_guard_and_is_known_by_its_token() {
         assert_eq!(granted(writer.try_write().await, &what).release().await, Released::Held);
     }
 }
+
+#[path = "../examples/rwlock.rs"]
+#[allow(dead_code)] // Its `main`.
+mod rwlock_example;
+#[path = "../examples/semaphore.rs"]
+#[allow(dead_code)] // Its `main`.
+mod semaphore_example;
+
+#[tokio::test]
+async fn the_examples_run() {
+    let stores = Stores::new();
+    for (client, _, what) in stores.sharing() {
+        soon(&what, rwlock_example::example(client)).await.expect("it runs");
+        soon(&what, semaphore_example::example(client)).await.expect("it runs");
+    }
+}

@@ -12,6 +12,8 @@ fn granted<G>(attempt: Result<Attempt<G>, Error>) -> G {
     attempt.expect("the store works").granted().expect("it is granted")
 }
 
+type Work<'a> = std::pin::Pin<Box<dyn Future<Output = Result<(), Error>> + 'a>>;
+
 fn is_busy<G>(attempt: Result<Attempt<G>, Error>) -> bool {
     attempt.expect("the store works").granted().is_none()
 }
@@ -116,7 +118,7 @@ async fn scoped_work_of_every_kind_is_dropped_when_its_lease_is_lost() {
     let all = [Part::from(client.mutex("m")), Part::permits(&client.semaphore("k", 2), 1)];
     let all = client.all_of(all);
     let lock = client.rwlock("k");
-    let works: [std::pin::Pin<Box<dyn Future<Output = Result<(), Error>>>>; 5] = [
+    let works: [Work<'_>; 5] = [
         Box::pin(async { lock.run_read(|_| std::future::pending()).await }),
         Box::pin(async { lock.run_write(|_| std::future::pending()).await }),
         Box::pin(async { client.semaphore("k", 2).run(|_| std::future::pending()).await }),
