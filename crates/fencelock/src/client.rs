@@ -223,7 +223,7 @@ impl Client {
         Inspection::of(reply.answer).ok_or_else(unknown)
     }
 
-    /// Asks the holder of one name to give it back, and says who that is. The request stands in the
+    /// Asks the holder of one name (or all who hold it together) to give it back, and says who that is. The request stands in the
     /// store's record: the holder is told at once where the store can, and with each renewal
     /// ([`Guard::revoked`]). The lease goes on for as long as its holder wants.
     ///

@@ -128,6 +128,10 @@ pub(crate) fn hash(proof: &[u8]) -> String {
 
 impl fmt::Display for HolderView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if matches!(self.kind, Kind::Latch | Kind::Barrier) {
+            // Nobody holds it.
+            return f.write_str(&self.situation());
+        }
         match (&self.label, &self.host, self.pid) {
             (Some(label), ..) => write!(f, "{}", display_safe(label))?,
             (None, None, None) => write!(f, "somebody")?,

@@ -34,6 +34,17 @@
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 //! ```
 //!
+//! # Which lock
+//! | to | use |
+//! |---|---|
+//! | be the only one | [`Client::mutex`], [`Client::mutexes`] for several names in one step |
+//! | read beside others, write alone | [`Client::rwlock`] |
+//! | be one of so many | [`Client::semaphore`] |
+//! | take again what the same job holds | [`Client::reentrant`] |
+//! | go on when all of them are done | [`Client::latch`] |
+//! | go on when all are there | [`Client::barrier`] |
+//! | hold several of these as one | [`Client::all_of`] |
+//!
 //! # What is promised
 //! One lease is exclusive while [`Guard::is_valid`], as long as clocks run at rates that differ by
 //! less than the [`Drift`], and the store loses no record. It is *not* promised that work whose

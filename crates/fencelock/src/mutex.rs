@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, fmt, future::Future, sync::Arc, time::Duration}
 use fencelock_core::{Binding, FencingToken, Mode, Names, RetryStrategy};
 
 use crate::{
-    BusyView, Client, Error, ErrorKind, Guard, Held, Queued, attempt::Tried, context::Context,
-    plan::Plan, policy::Policy, run, waiting,
+    BusyView, Client, Error, Guard, Held, Queued, attempt::Tried, context::Context, plan::Plan,
+    policy::Policy, run, waiting,
 };
 
 /// How long a caller is willing to wait.
@@ -305,15 +305,7 @@ impl Mutex {
     /// # Cancel safety
     /// As [`Mutex::lock`].
     pub async fn enqueue(&self) -> Result<Queued, Error> {
-        let plan = Plan::of(self)?;
-        run::check_nesting(self.context(), plan.names())?;
-        if !self.context().store.capabilities().queue {
-            let what = "this store or dialect has no line to wait in";
-            return Err(Error::new(ErrorKind::Unsupported, what)
-                .with_names(plan.names())
-                .with_store(&self.context().display));
-        }
-        Queued::take(self, plan).await
+        Queued::begin(self, |guard| guard).await
     }
 
     /// Tries to take the lock, once, for at most the request timeout of the client.

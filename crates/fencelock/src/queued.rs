@@ -3,8 +3,9 @@
 use std::fmt;
 
 use crate::{
-    Error, Guard, Mutex, Position,
+    Error, ErrorKind, Guard, Mutex, Position,
     plan::Plan,
+    run,
     waiting::{Place, Watch},
 };
 
@@ -16,19 +17,35 @@ use crate::{
 /// and a grant has to be taken up by one within its claim (half a second, or the ttl if that is
 /// shorter), or it goes to the next.
 #[must_use = "dropping it gives up the place"]
-pub struct Queued {
+pub struct Queued<G = Guard> {
     mutex: Mutex,
     plan: Plan,
     place: Place,
     /// It was free at once.
     granted: Option<Guard>,
+    wrap: Wrap<G>,
 }
 
-impl Queued {
-    pub(crate) async fn take(mutex: &Mutex, plan: Plan) -> Result<Self, Error> {
-        let mut place = Place::new(mutex.context(), &plan);
+/// How the guard becomes that of another primitive.
+type Wrap<G> = Box<dyn Fn(Guard) -> G + Send + Sync>;
+
+impl<G> Queued<G> {
+    /// Takes a place, if there is a line.
+    pub(crate) async fn begin(
+        mutex: &Mutex,
+        wrap: impl Fn(Guard) -> G + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        let (context, plan) = (mutex.context(), Plan::of(mutex)?);
+        run::check_waiting(context, plan.names(), plan.mode())?;
+        if !context.store.capabilities().queue {
+            let what = "this store or dialect has no line to wait in";
+            return Err(Error::new(ErrorKind::Unsupported, what)
+                .with_names(plan.names())
+                .with_store(&context.display));
+        }
+        let mut place = Place::new(context, &plan);
         let granted = place.take(&mut Watch::new(mutex, &plan, mutex.wait.span())).await?;
-        Ok(Self { mutex: mutex.clone(), plan, place, granted })
+        Ok(Self { mutex: mutex.clone(), plan, place, granted, wrap: Box::new(wrap) })
     }
 
     /// Waits until the lock is granted; for as long as the handle's `wait` allows, each time.
@@ -38,12 +55,12 @@ impl Queued {
     ///
     /// # Cancel safety
     /// Safe: dropping the future keeps the place, and a grant that came meanwhile for its claim.
-    pub async fn granted(&mut self) -> Result<Guard, Error> {
+    pub async fn granted(&mut self) -> Result<G, Error> {
         if let Some(guard) = self.granted.take() {
-            return Ok(guard);
+            return Ok((self.wrap)(guard));
         }
         let mut watch = Watch::new(&self.mutex, &self.plan, self.mutex.wait.span());
-        self.place.granted(&mut watch).await
+        self.place.granted(&mut watch).await.map(&self.wrap)
     }
 
     /// Where in the line it was when the store was last asked. Nothing once it is granted.
@@ -53,7 +70,7 @@ impl Queued {
     }
 }
 
-impl fmt::Debug for Queued {
+impl<G> fmt::Debug for Queued<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queued")
             .field("names", self.plan.names())

@@ -5,8 +5,8 @@ use std::{fmt, future::Future};
 use fencelock_core::{FencingToken, Mode, Owner, Token};
 
 use crate::{
-    Attempt, Error, Guard, Held, Inspection, Mutex,
-    recipe::{guard_verbs, leak_beside_others, options},
+    Attempt, Error, Guard, Held, Inspection, Mutex, Queued,
+    recipe::{guard_verbs, options},
     run,
 };
 
@@ -74,6 +74,17 @@ impl Reentrant {
         Ok(self.recipe().try_lock().await?.map(ReentrantGuard::new))
     }
 
+    /// Takes a place in the line at the store, which the caller keeps: see [`Mutex::enqueue`].
+    ///
+    /// # Errors
+    /// As [`Reentrant::lock`]; `Unsupported` where the store has no line.
+    ///
+    /// # Cancel safety
+    /// As [`Mutex::lock`].
+    pub async fn enqueue(&self) -> Result<Queued<ReentrantGuard>, Error> {
+        Queued::begin(&self.recipe(), ReentrantGuard::new).await
+    }
+
     /// Waits for the lock, does the work, and gives this hold back: see [`Mutex::run`]. The work may
     /// lock the same name as the same owner.
     ///
@@ -122,6 +133,9 @@ impl fmt::Debug for Reentrant {
 }
 
 /// One hold of a re-entrant mutex. Dropping it gives this hold back; the last one frees the lock.
+///
+/// It can't be left without a guard, as others can: where that makes a new grant of it, its number
+/// would be above that of the owner's other holds.
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the lock"]
 #[clippy::has_significant_drop]
@@ -130,7 +144,6 @@ pub struct ReentrantGuard {
 }
 
 guard_verbs!(ReentrantGuard);
-leak_beside_others!(ReentrantGuard);
 
 impl ReentrantGuard {
     pub(crate) fn new(guard: Guard) -> Self {

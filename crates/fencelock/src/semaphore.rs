@@ -5,7 +5,7 @@ use std::{fmt, future::Future};
 use fencelock_core::{LimitSet, Mode, Moment, SetLimitRequest, Token};
 
 use crate::{
-    Attempt, Error, ErrorKind, Guard, Held, Mutex,
+    Attempt, Error, ErrorKind, Guard, Held, Mutex, Queued,
     recipe::{guard_verbs, held_verbs, leak_beside_others, options},
     run,
 };
@@ -106,6 +106,17 @@ impl Semaphore {
         Ok(self.permits(permits).try_lock().await?.map(|guard| Permit { guard, permits }))
     }
 
+    /// Takes a place in the line at the store, which the caller keeps: see [`Mutex::enqueue`].
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire_many`]; `Unsupported` where the store has no line.
+    ///
+    /// # Cancel safety
+    /// As [`Mutex::lock`].
+    pub async fn enqueue_many(&self, permits: u32) -> Result<Queued<Permit>, Error> {
+        Queued::begin(&self.permits(permits), move |guard| Permit { guard, permits }).await
+    }
+
     /// Waits for a permit, does the work, and gives the permit back: see [`Mutex::run`].
     ///
     /// # Errors
@@ -165,7 +176,13 @@ impl Semaphore {
         request.retain = context.settings.retain;
         let by = context.call_limit(Moment::NEVER);
         let asked = context.ask(context.store.set_limit(&request, by)).await;
-        match asked.result.map_err(|error| named(Error::from_store(error)))?.answer {
+        let failed = |error| match Error::from_store(error) {
+            error if error.is_unknown() => {
+                named(error).with_hint("ask again: it is harmless twice")
+            }
+            error => named(error),
+        };
+        match asked.result.map_err(failed)?.answer {
             LimitSet::Set { before, used } => Ok(LimitChange { before, used }),
             LimitSet::Foreign(kind) => {
                 let mode = Mode::Permits { permits: 1, limit };

@@ -370,6 +370,30 @@ async fn a_composite_takes_all_or_nothing() {
 }
 
 #[tokio::test]
+async fn a_place_is_kept_over_several_waits() {
+    let stores = Stores::new();
+    for (one, other, what) in stores.sharing() {
+        let semaphore = one.semaphore("gpu", 3).ttl(TTL);
+        let held = granted(other.semaphore("gpu", 3).ttl(TTL).try_acquire_many(3).await, &what);
+        let mut place = semaphore.enqueue_many(2).await.unwrap();
+        assert_eq!(place.position().unwrap().place, 1, "{what}");
+        let dropped = tokio::time::timeout(Duration::from_millis(10), place.granted()).await;
+        assert!(dropped.is_err(), "{what}: it is held");
+        until_waiting(other, "gpu", 1, &what).await;
+        assert_eq!(held.release().await, Released::Held, "{what}");
+        let permit = soon("its turn", place.granted()).await.unwrap();
+        assert_eq!(permit.permits(), 2, "{what}");
+        assert_eq!(permit.release().await, Released::Held, "{what}");
+        let mut writer = one.rwlock("k").ttl(TTL).enqueue_write().await.unwrap();
+        let mut reader = one.rwlock("k").ttl(TTL).enqueue_read().await.unwrap();
+        drop(soon("it writes", writer.granted()).await.unwrap());
+        drop(soon("it reads", reader.granted()).await.unwrap());
+        let mut owner = one.reentrant("k", "me").ttl(TTL).enqueue().await.unwrap();
+        assert!(soon("it is ours", owner.granted()).await.unwrap().is_valid(), "{what}");
+    }
+}
+
+#[tokio::test]
 async fn scoped_work_sees_its_kind_and_gives_back() {
     let stores = Stores::new();
     for (one, other, what) in stores.sharing() {

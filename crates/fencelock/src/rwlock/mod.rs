@@ -20,7 +20,7 @@ pub use self::{
     held::ReadHeld,
     shared_token::SharedToken,
 };
-use crate::{Attempt, Error, Held, Mutex, recipe::options, run};
+use crate::{Attempt, Error, Held, Mutex, Queued, recipe::options, run};
 
 /// The recipe for a read-write lock. It does no I/O; its verbs do.
 ///
@@ -105,6 +105,28 @@ impl RwLock {
     /// As [`Mutex::lock`].
     pub async fn try_write(&self) -> Result<Attempt<WriteGuard>, Error> {
         Ok(self.writer().try_lock().await?.map(WriteGuard::new))
+    }
+
+    /// Takes a place in the line at the store, which the caller keeps: see [`Mutex::enqueue`].
+    ///
+    /// # Errors
+    /// As [`RwLock::read`]; `Unsupported` where the store has no line.
+    ///
+    /// # Cancel safety
+    /// As [`Mutex::lock`].
+    pub async fn enqueue_read(&self) -> Result<Queued<ReadGuard>, Error> {
+        Queued::begin(&self.reader(), ReadGuard::new).await
+    }
+
+    /// Takes a place in the line at the store, which the caller keeps: see [`Mutex::enqueue`].
+    ///
+    /// # Errors
+    /// As [`RwLock::write`]; `Unsupported` where the store has no line.
+    ///
+    /// # Cancel safety
+    /// As [`Mutex::lock`].
+    pub async fn enqueue_write(&self) -> Result<Queued<WriteGuard>, Error> {
+        Queued::begin(&self.writer(), WriteGuard::new).await
     }
 
     /// Waits, does the work as a reader, and gives the lock back: see [`Mutex::run`].
