@@ -50,7 +50,7 @@ fn all_futures_are_send() {
         send(lease.release());
         send(client.close());
     }
-    fn of_several(client: Client, reader: fn() -> ReadGuard, writer: fn() -> WriteGuard) {
+    fn of_several(client: &Client, reader: fn() -> ReadGuard, writer: fn() -> WriteGuard) {
         let (lock, semaphore) = (client.rwlock("job"), client.semaphore("gpu", 2));
         send(lock.read());
         send(lock.try_write());
