@@ -80,8 +80,7 @@ impl Latch {
     /// once.
     ///
     /// # Errors
-    /// As [`Latch::count_down`]; `TooLate` when that step was taken in an earlier use of the latch
-    /// that is over and that the store still remembers.
+    /// As [`Latch::count_down`].
     ///
     /// # Cancel safety
     /// As [`Latch::count_down`]; the same call again is harmless.
