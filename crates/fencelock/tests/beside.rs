@@ -356,7 +356,7 @@ async fn a_composite_takes_all_or_nothing() {
         // The last part is busy: what was taken before it is free again.
         let blocker = granted(other.mutex("z").ttl(TTL).try_lock().await, &what);
         assert!(is_busy(own.try_lock().await, &what));
-        let error = own.clone().wait(Duration::from_millis(20)).lock().await.unwrap_err();
+        let error = own.clone().wait(Wait::Never).lock().await.unwrap_err();
         assert!(error.is_wait_expired(), "{what}: {error}");
         let reader = granted(other.rwlock("catalogue").ttl(TTL).try_write().await, &what);
         let permits = granted(other.semaphore("gpu", 2).ttl(TTL).try_acquire_many(2).await, &what);
