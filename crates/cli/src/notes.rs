@@ -23,7 +23,7 @@ struct Notes(Arc<Console>);
 
 impl Subscriber for Notes {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == NOTICES
+        NOTICES.contains(&metadata.target())
     }
 
     fn event(&self, event: &Event<'_>) {
@@ -64,5 +64,5 @@ impl Visit for Note {
     }
 }
 
-/// Where the Redis store says what is said once.
-const NOTICES: &str = "fencelock_redis::notice";
+/// Where the stores say what is said once.
+const NOTICES: [&str; 2] = ["fencelock_redis::notice", "fencelock_quorum::notice"];

@@ -25,6 +25,7 @@ use crate::{
     Attempt, Error, ErrorKind, Guard, Held, Mutex, Order, Released, Wait,
     context::{Context, loss_reason},
     run,
+    telemetry::Running,
 };
 
 impl Mutex {
@@ -118,34 +119,35 @@ impl AcrossSlots {
         F: FnOnce(AcrossHeld) -> Fut,
         Fut: Future<Output = T>,
     {
-        let context = self.mutex.context();
+        let running = Running::begin(&self.mutex);
+        let result = running.span().within(self.run_held(&running, work)).await;
+        running.ended(result)
+    }
+
+    async fn run_held<F, Fut, T>(&self, running: &Running, work: F) -> Result<T, Error>
+    where
+        F: FnOnce(AcrossHeld) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        let context = self.context();
         let guard = self.lock().await?;
+        running.granted(guard.fencing_token);
         let held = guard.held();
-        let lost = |reason: LossReason, age| {
-            let error = Error::lost(reason, Some(age));
-            Err(error.with_names(&held.names).with_store(&context.display))
-        };
-        let age = || guard.guards.iter().map(Guard::age).min().unwrap_or_default();
         let work = || work(held.clone());
         let done = run::scoped(context, &held.names, work, || held.loss(), held.lost()).await;
-        let output = match done {
-            Ok(output) => output,
-            Err(reason) => return lost(reason, age()),
-        };
-        if let Some(reason) = held.loss() {
-            return lost(reason, age());
+        match done {
+            Ok(output) => guard.finish(context, output).await,
+            Err(reason) => Err(held.error(context, reason, guard.age())),
         }
-        let age = age();
-        match guard.release().await {
-            Released::Taken => lost(LossReason::Taken, age),
-            Released::Expired => lost(LossReason::ExpiredAtStore, age),
-            Released::Held | Released::Unknown => Ok(output),
-        }
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        self.mutex.context()
     }
 
     /// A recipe for each part, in the order in which they are taken.
     fn parts(&self) -> Result<Vec<Mutex>, Error> {
-        let context = self.mutex.context();
+        let context = self.context();
         let names = self.mutex.names.clone().map_err(Error::config)?;
         context.check_open()?;
         run::check_nesting(context, &names)?;
@@ -266,9 +268,26 @@ pub struct AcrossGuard {
 }
 
 impl AcrossGuard {
-    fn held(&self) -> AcrossHeld {
+    pub(crate) fn held(&self) -> AcrossHeld {
         let parts = self.guards.iter().map(Guard::held).collect();
         AcrossHeld { names: self.names.clone(), parts, fencing_token: self.fencing_token }
+    }
+
+    /// Gives all names back after scoped work.
+    pub(crate) async fn finish<T>(self, context: &Context, output: T) -> Result<T, Error> {
+        let (held, age) = (self.held(), self.age());
+        if let Some(reason) = held.loss() {
+            return Err(held.error(context, reason, age));
+        }
+        match self.release().await {
+            Released::Taken => Err(held.error(context, LossReason::Taken, age)),
+            Released::Expired => Err(held.error(context, LossReason::ExpiredAtStore, age)),
+            Released::Held | Released::Unknown => Ok(output),
+        }
+    }
+
+    fn age(&self) -> Duration {
+        self.guards.iter().map(Guard::age).min().unwrap_or_default()
     }
 
     /// All names.
@@ -395,7 +414,11 @@ impl AcrossHeld {
         first(self.parts.iter().map(Held::lost)).await
     }
 
-    fn loss(&self) -> Option<LossReason> {
+    fn error(&self, context: &Context, reason: LossReason, age: Duration) -> Error {
+        Error::lost(reason, Some(age)).with_names(&self.names).with_store(&context.display)
+    }
+
+    pub(crate) fn loss(&self) -> Option<LossReason> {
         self.parts.iter().find_map(|part| match part.state() {
             LeaseState::Lost(reason) => Some(reason),
             _ => None,

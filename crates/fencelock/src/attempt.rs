@@ -136,6 +136,21 @@ impl Armed {
         self.placed
     }
 
+    /// Gives up a place that holds nothing and whose token is used up: once, in this runtime, and
+    /// without the keeper. Should it fail, the place lapses.
+    pub(crate) fn leave(mut self) {
+        if self.copies > 0 || !self.placed || self.context.is_forked() {
+            return;
+        }
+        let mut release = ReleaseRequest::new(self.request.names.clone(), self.request.token);
+        release.retain = self.request.retain;
+        let context = Arc::clone(&self.context);
+        let by = context.clock.now().saturating_add(context.settings.request_timeout);
+        self.placed = !rt::try_spawn(async move {
+            let _it_lapses_otherwise = context.ask(context.store.release(&release, by)).await;
+        });
+    }
+
     pub(crate) async fn send(&mut self, now: Moment, by: Moment) -> Asked<Acquired> {
         self.request.deadline = self.context.store_deadline(by);
         self.unlimited |= self.request.deadline.is_none();

@@ -16,7 +16,6 @@ use crate::{
     latch::{Latch, checked_count},
     plan::Plan,
     recipe::options,
-    run, waiting,
 };
 
 /// The recipe for a barrier. It does no I/O; its verb does.
@@ -76,8 +75,7 @@ impl Barrier {
     pub async fn wait(&self) -> Result<BarrierPass, Error> {
         let recipe = self.recipe();
         let plan = Plan::of(&recipe)?;
-        run::check_waiting(recipe.context(), plan.names(), plan.mode())?;
-        let guard = waiting::lock(&recipe, &plan).await?;
+        let guard = recipe.granted(&plan).await?;
         // Those who waited were handed a lease for half the ttl at most, and the one that came last
         // asked for the whole: the store says so again, should its first answer be lost.
         let granted = guard.cell().remaining_at_grant();

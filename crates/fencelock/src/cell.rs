@@ -28,6 +28,7 @@ use crate::{
     policy::{Policy, Terms},
     shared::{Shared, Tenure},
     state::{decode, encode},
+    telemetry::Meter,
 };
 
 /// What of a lease never changes.
@@ -268,7 +269,11 @@ impl LeaseCell {
             self.deadline.store(tracked.lease.deadline().as_nanos(), Ordering::Release);
             self.state.store(encode(tracked.lease.state()), Ordering::Release);
         }
+        let over = changed && tracked.lease.state().is_final();
         drop(tracked);
+        if over {
+            Meter::held(|| self.shared.measured(self.clock.now()));
+        }
         if changed {
             // This runs the wakers of whoever waits, which are the user's code: a panic in one
             // must not keep the caller from removing, reporting and giving back the lease.
@@ -304,6 +309,7 @@ impl LeaseCell {
 
     /// A renewal failed for a reason that may pass.
     pub(crate) fn renewal_failed(&self, now: Moment) {
+        self.shared.meter.get().renewal_failed();
         self.change(|tracked| {
             if now < tracked.lease.deadline() {
                 tracked.lease.handle_renewal_failed(now);

@@ -253,7 +253,7 @@ impl ClientBuilder {
             RestartGuard::Uptime(span) => builder.restart_guard(max_ttl(span)?),
             RestartGuard::Strict(span) => builder.strict_restart_guard(max_ttl(span)?),
         };
-        builder.dialect(dialect).build().map_err(Error::from_store)
+        builder.drift(self.settings.drift).dialect(dialect).build().map_err(Error::from_store)
     }
 }
 

@@ -24,6 +24,8 @@ use crate::{
     line::Lines,
     listening::Ears,
     metadata,
+    telemetry::Meter,
+    waiting::Contested,
 };
 
 /// The settings of a client.
@@ -58,8 +60,12 @@ pub(crate) struct Context {
     pub(crate) ears: Ears,
     /// Who waits for which name inside this process.
     pub(crate) lines: Lines,
+    /// Which locks others wanted too, where no line is kept.
+    pub(crate) contested: Contested,
     /// The store as messages call it: without its password.
     pub(crate) display: Arc<str>,
+    /// Measures what no lock of a class is the cause of.
+    pub(crate) meter: Meter,
     /// Tells stores apart when one task nests locks.
     pub(crate) identity: Arc<str>,
     /// The lines of metadata that describe this process.
@@ -104,6 +110,8 @@ impl Context {
             keeper: Keeper::default(),
             ears: Ears::default(),
             lines: Lines::default(),
+            meter: Meter::of_store(&display),
+            contested: Contested::default(),
             display: Arc::from(display),
             identity: Arc::from(identity),
             own_metadata: metadata::own(crate::process::host_name().as_deref(), process),
@@ -168,6 +176,9 @@ impl Context {
         let mut offset = self.offset.lock().unwrap_or_else(PoisonError::into_inner);
         let step = offset.handle_answer(at, sent, received);
         drop(offset);
+        if let Some(step) = step {
+            self.meter.clock_stepped(step);
+        }
         match step {
             Some(ClockStep::Forward(by)) => {
                 tracing::warn!(store = %self.display, ?by, "the clock of the store stepped forward");
@@ -301,6 +312,7 @@ impl Context {
 
     /// Says once that a lease was lost.
     pub(crate) fn report_loss(&self, cell: &LeaseCell, reason: LossReason) {
+        cell.shared.meter.get().lost(reason);
         // A subscriber is the user's code: its panic must not stop the renewal of other leases.
         let report = AssertUnwindSafe(|| {
             tracing::warn!(

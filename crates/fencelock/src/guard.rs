@@ -15,6 +15,7 @@ use crate::{
     plan::checked_ttl,
     release,
     shared::Tenure,
+    telemetry::Meter,
 };
 
 /// A lock that is held.
@@ -54,6 +55,7 @@ pub struct Guard {
 impl Guard {
     /// Puts a lease under the keeper's care. On an error the caller gives the lease back.
     pub(crate) fn new(context: Arc<Context>, cell: Arc<LeaseCell>) -> Result<Self, Error> {
+        cell.shared.meter.set(context.meter);
         let first = cell.look(context.schedule()).due;
         context.keeper.register(&cell, first)?;
         context.catch_up(&cell);
@@ -351,6 +353,12 @@ impl Guard {
 
     pub(crate) fn age(&self) -> Duration {
         self.cell.age()
+    }
+
+    /// Whose hold this is, and how long it has been.
+    pub(crate) fn measured(&self) -> (Meter, Duration) {
+        let held = self.context.clock.now().saturating_since(self.tenure.since);
+        (self.cell.shared.meter.get(), held)
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {

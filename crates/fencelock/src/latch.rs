@@ -14,7 +14,7 @@ use fencelock_core::{Binding, Crowd, ForeignKind, Kind, Mode, RetryStrategy, Tok
 use fencelock_store::rt;
 use sha2::{Digest as _, Sha256};
 
-use crate::{Error, Inspection, Mutex, plan::Plan, recipe::options, run, waiting};
+use crate::{Error, Inspection, Mutex, plan::Plan, recipe::options};
 
 /// The recipe for a latch. It does no I/O; its verbs do.
 ///
@@ -102,8 +102,7 @@ impl Latch {
     pub async fn wait(&self) -> Result<(), Error> {
         let recipe = self.recipe(|count| Mode::Opening { count });
         let plan = Plan::of(&recipe)?;
-        run::check_waiting(recipe.context(), plan.names(), plan.mode())?;
-        let guard = waiting::lock(&recipe, &plan).await?;
+        let guard = recipe.granted(&plan).await?;
         if guard.cell().fixed.stray.is_none() {
             guard.let_go();
         }
@@ -158,7 +157,7 @@ impl Latch {
             recipe.retry = Some(RetryStrategy::default());
         }
         let plan = Plan::of(&recipe)?.with_token(token);
-        match waiting::lock(&recipe, &plan).await {
+        match recipe.granted(&plan).await {
             Ok(guard) => {
                 guard.let_go();
                 Ok(())

@@ -56,6 +56,8 @@
 mod across;
 mod attempt;
 mod barrier;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod cell;
 mod client;
 mod composite;
@@ -92,7 +94,11 @@ mod rwlock;
 mod semaphore;
 mod shared;
 mod state;
+mod stream;
+mod telemetry;
 mod ticket;
+#[cfg(feature = "tower")]
+pub mod tower;
 mod url;
 mod waiting;
 
@@ -108,6 +114,8 @@ pub use self::initialise::{IfUsed, Initialised};
 pub(crate) use self::mutex::Order;
 #[cfg(feature = "quorum")]
 pub use self::quorum::{ConnectQuorum, QuorumBuilder, connect_quorum};
+#[cfg(feature = "metrics")]
+pub use self::telemetry::describe_metrics;
 pub use self::{
     across::{AcrossGuard, AcrossHeld, AcrossSlots},
     barrier::{Barrier, BarrierPass},
@@ -156,4 +164,17 @@ mod guide {
     struct RwLock;
     #[doc = include_str!("../../../docs/guide/semaphore.md")]
     struct Semaphore;
+}
+
+/// Compiles and runs what the guide shows.
+#[cfg(all(doctest, feature = "metrics", feature = "tower"))]
+mod guide_of_features {
+    #[doc = include_str!("../../../docs/guide/observability.md")]
+    struct Observability;
+
+    #[doc = include_str!("../../../docs/guide/tower.md")]
+    struct Tower;
+
+    #[doc = include_str!("../../../docs/guide/cron.md")]
+    struct Cron;
 }

@@ -21,7 +21,7 @@ use fencelock_store::rt;
 
 use crate::{
     BusyView, Guard, HolderView, cell::LeaseCell, context::Context, listening, plan::Plan,
-    waiting::Place,
+    telemetry::Meter, waiting::Place,
 };
 
 /// The lines of a client.
@@ -383,6 +383,7 @@ pub(crate) fn pass_on(guard: &mut Guard) -> bool {
         let waiter = if hold.is_some() { state.waiters.pop_front() } else { None };
         drop(state);
         let (Some(hold), Some(waiter)) = (hold, waiter) else { break };
+        Meter::held(|| guard.measured());
         let next = Guard::passed(Arc::clone(guard.context()), Arc::clone(&cell), hold);
         if let Some(turn) = turn.take() {
             cell.set_turn(turn);

@@ -30,7 +30,7 @@ pub(crate) struct Ears {
 
 enum Slot {
     /// Its drop ends the subscription.
-    Live(Arc<Ear>, #[allow(dead_code)] Subscription),
+    Live { ear: Arc<Ear>, _subscription: Subscription },
     /// The store would not have it; asked again after this moment.
     Deaf(Moment),
     /// It is being asked: the sender goes when that has ended.
@@ -50,7 +50,7 @@ impl Ears {
     pub(crate) fn live(&self) -> Option<Arc<Ear>> {
         let runtime = rt::runtime_id()?;
         match self.slots().get(&runtime) {
-            Some(Slot::Live(ear, _)) if !ear.is_broken() => Some(Arc::clone(ear)),
+            Some(Slot::Live { ear, .. }) if !ear.is_broken() => Some(Arc::clone(ear)),
             _ => None,
         }
     }
@@ -63,7 +63,7 @@ impl Ears {
         let mut opened = {
             let mut slots = self.slots();
             match slots.get(&runtime) {
-                Some(Slot::Live(ear, _)) if !ear.is_broken() => return Some(Arc::clone(ear)),
+                Some(Slot::Live { ear, .. }) if !ear.is_broken() => return Some(Arc::clone(ear)),
                 Some(Slot::Deaf(until)) if context.clock.now() < *until => return None,
                 Some(Slot::Opening(opened)) => opened.clone(),
                 _ => {
@@ -85,7 +85,7 @@ impl Ears {
 
     /// How many runtimes listen.
     fn count(&self) -> usize {
-        self.slots().values().filter(|slot| matches!(slot, Slot::Live(..))).count()
+        self.slots().values().filter(|slot| matches!(slot, Slot::Live { .. })).count()
     }
 
     /// For whom messages may come.
@@ -98,7 +98,7 @@ impl Ears {
     pub(crate) fn close(&self) {
         let slots = std::mem::take(&mut *self.slots());
         for slot in slots.values() {
-            if let Slot::Live(ear, _) = slot {
+            if let Slot::Live { ear, .. } = slot {
                 ear.broken();
             }
         }
@@ -122,7 +122,7 @@ impl Opening {
             Ok(subscription) => {
                 // Before anybody can ask for it.
                 let _first = ear.listener.set(subscription.listener);
-                Slot::Live(ear, subscription)
+                Slot::Live { ear, _subscription: subscription }
             }
             Err(error) => {
                 let refused =
@@ -165,14 +165,14 @@ impl fmt::Debug for Ears {
 impl Slot {
     fn ear(&self) -> Option<Arc<Ear>> {
         match self {
-            Self::Live(ear, _) => Some(Arc::clone(ear)),
+            Self::Live { ear, .. } => Some(Arc::clone(ear)),
             _ => None,
         }
     }
 
     fn is_over(&self, now: Moment) -> bool {
         match self {
-            Self::Live(ear, _) => ear.is_broken(),
+            Self::Live { ear, .. } => ear.is_broken(),
             Self::Deaf(until) => now >= *until,
             Self::Opening(_) => false,
         }
@@ -358,6 +358,8 @@ pub(crate) struct Letters {
     pub(crate) granted: Option<(HandOff, Moment)>,
     /// It makes sense to ask now.
     pub(crate) ask: bool,
+    /// How often that was said.
+    pub(crate) turns: u32,
     /// It makes sense to ask then.
     pub(crate) next: Option<Moment>,
 }
@@ -371,7 +373,10 @@ impl Mail {
         let mut letters = self.letters();
         match wakeup {
             Wakeup::Granted(hand_off) => letters.granted = Some((hand_off, now)),
-            Wakeup::Turn(_) => letters.ask = true,
+            Wakeup::Turn(_) => {
+                letters.ask = true;
+                letters.turns = letters.turns.saturating_add(1);
+            }
             Wakeup::Next(_, left) => letters.next = Some(now.saturating_add(left)),
             _ => return,
         }

@@ -5,8 +5,14 @@ use std::{collections::BTreeMap, fmt, future::Future, sync::Arc, time::Duration}
 use fencelock_core::{Binding, FencingToken, Mode, Names, RetryStrategy};
 
 use crate::{
-    BusyView, Client, Error, Guard, Held, Queued, attempt::Tried, context::Context, plan::Plan,
-    policy::Policy, run, waiting,
+    BusyView, Client, Error, Guard, Held, Queued,
+    attempt::Tried,
+    context::Context,
+    plan::Plan,
+    policy::Policy,
+    run,
+    telemetry::{Acquiring, Class, Running},
+    waiting,
 };
 
 /// How long a caller is willing to wait.
@@ -131,6 +137,7 @@ pub struct Mutex {
     pub(crate) floor: Option<FencingToken>,
     pub(crate) require_fencing: bool,
     pub(crate) on_busy: Option<OnBusy>,
+    pub(crate) class: Class,
 }
 
 type OnBusy = Arc<dyn Fn(&BusyView) + Send + Sync>;
@@ -157,6 +164,7 @@ impl Mutex {
             floor: None,
             require_fencing: false,
             on_busy: None,
+            class: Class::default(),
         }
     }
 
@@ -274,6 +282,16 @@ impl Mutex {
         Self { on_busy: Some(Arc::new(on_busy)), ..self }
     }
 
+    /// Which locks this one is counted with: the label `class` of all that is measured with the
+    /// feature `metrics`; `default`, unless it is said. Without that feature it does nothing.
+    ///
+    /// A class is a word of the program, such as `invoice`, and never comes from its data: each
+    /// class has series of its own for as long as the process lives. Names of locks are no labels,
+    /// for the same reason.
+    pub fn class(self, class: &'static str) -> Self {
+        Self { class: Class::new(class), ..self }
+    }
+
     /// Waits for the lock and takes it.
     ///
     /// # Errors
@@ -292,8 +310,7 @@ impl Mutex {
     /// for one that was not granted the lock.
     pub async fn lock(&self) -> Result<Guard, Error> {
         let plan = Plan::of(self)?;
-        run::check_waiting(self.context(), plan.names(), plan.mode())?;
-        waiting::lock(self, &plan).await
+        self.granted(&plan).await
     }
 
     /// Takes a place in the line at the store, which the caller keeps: for a `select!` in a loop,
@@ -318,7 +335,10 @@ impl Mutex {
     pub async fn try_lock(&self) -> Result<Attempt, Error> {
         let plan = Plan::of(self)?;
         run::check_trying(self.context(), plan.names(), plan.mode())?;
-        match waiting::try_once(self.context(), &plan).await? {
+        let mut acquiring = Acquiring::begin(self.context(), &plan, self.class);
+        let trying = acquiring.span().within(waiting::try_once(self.context(), &plan));
+        let result = trying.await;
+        match acquiring.tried(result)? {
             Tried::Granted(guard) => Ok(Attempt::Granted(guard)),
             Tried::Busy(busy) => Ok(Attempt::Busy(BusyView::of(&busy))),
             Tried::Queued(queued, _) => Ok(Attempt::Busy(BusyView::of(&queued.busy))),
@@ -344,12 +364,27 @@ impl Mutex {
         F: FnOnce(Held) -> Fut,
         Fut: Future<Output = T>,
     {
-        let guard = self.lock().await?;
-        run::run(guard, work).await
+        let running = Running::begin(self);
+        let work = async {
+            let guard = self.lock().await?;
+            running.granted(guard.fencing_token());
+            run::run(guard, work).await
+        };
+        let result = running.span().within(work).await;
+        running.ended(result)
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
         self.client.context()
+    }
+
+    /// Waits for what a plan of this recipe says.
+    pub(crate) async fn granted(&self, plan: &Plan) -> Result<Guard, Error> {
+        run::check_waiting(self.context(), plan.names(), plan.mode())?;
+        let mut acquiring = Acquiring::begin(self.context(), plan, self.class);
+        let waiting = acquiring.span().within(waiting::lock(self, plan, &mut acquiring));
+        let result = waiting.await;
+        acquiring.waited(result)
     }
 
     pub(crate) fn client(&self) -> &Client {

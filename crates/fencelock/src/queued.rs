@@ -6,6 +6,7 @@ use crate::{
     Error, ErrorKind, Guard, Mutex, Position,
     plan::Plan,
     run,
+    telemetry::Acquiring,
     waiting::{Place, Watch},
 };
 
@@ -24,6 +25,8 @@ pub struct Queued<G = Guard> {
     /// It was free at once.
     granted: Option<Guard>,
     wrap: Wrap<G>,
+    /// From taking the place until the grant.
+    acquiring: Acquiring,
 }
 
 /// How the guard becomes that of another primitive.
@@ -43,9 +46,18 @@ impl<G> Queued<G> {
                 .with_names(plan.names())
                 .with_store(&context.display));
         }
+        let mut acquiring = Acquiring::begin(context, &plan, mutex.class);
+        let span = acquiring.span();
         let mut place = Place::new(context, &plan);
-        let granted = place.take(&mut Watch::new(mutex, &plan, mutex.wait.span())).await?;
-        Ok(Self { mutex: mutex.clone(), plan, place, granted, wrap: Box::new(wrap) })
+        let mut watch = Watch::new(mutex, &plan, mutex.wait.span(), &mut acquiring);
+        let granted = span.within(place.take(&mut watch)).await;
+        let granted = match granted.transpose() {
+            // It is placed, and waits from now on.
+            None => None,
+            Some(result) => Some(acquiring.waited(result)?),
+        };
+        let (mutex, wrap) = (mutex.clone(), Box::new(wrap));
+        Ok(Self { mutex, plan, place, granted, wrap, acquiring })
     }
 
     /// Waits until the lock is granted; for as long as the handle's `wait` allows, each time.
@@ -59,8 +71,11 @@ impl<G> Queued<G> {
         if let Some(guard) = self.granted.take() {
             return Ok((self.wrap)(guard));
         }
-        let mut watch = Watch::new(&self.mutex, &self.plan, self.mutex.wait.span());
-        self.place.granted(&mut watch).await.map(&self.wrap)
+        let (span, wait) = (self.acquiring.span(), self.mutex.wait.span());
+        let mut watch = Watch::new(&self.mutex, &self.plan, wait, &mut self.acquiring);
+        let guard = span.within(self.place.granted(&mut watch)).await?;
+        // A wait that expired keeps its place: only a grant ends the acquire.
+        self.acquiring.waited(Ok(guard)).map(&self.wrap)
     }
 
     /// Where in the line it was when the store was last asked. Nothing once it is granted.

@@ -113,6 +113,11 @@ where
         // The drop of the guard gives back what the store may still have: nobody waits for that.
         Err(reason) => return Err(error(reason)),
     };
+    finish(guard, output).await
+}
+
+/// Gives the lock back after the work.
+pub(crate) async fn finish<T>(guard: Guard, output: T) -> Result<T, Error> {
     // Work that outlived its lease between two polls is no success.
     guard.check_live()?;
     let (age, names) = (guard.age(), guard.names().clone());
@@ -143,10 +148,8 @@ pub(crate) async fn scoped_in<Fut: Future>(
     state: impl Fn() -> Option<LossReason>,
     lost: impl Future<Output = LossReason>,
 ) -> Result<Fut::Output, LossReason> {
-    let mut around = HELD_HERE.try_with(Clone::clone).unwrap_or_default();
-    around.extend(here);
     // The work is made inside the scope too, and dropped before anything is given back.
-    let scoped = HELD_HERE.scope(around, async { work().await });
+    let scoped = HELD_HERE.scope(around(here), async { work().await });
     rt::pin!(scoped);
     rt::pin!(lost);
     poll_fn(|cx| {
@@ -161,4 +164,18 @@ pub(crate) async fn scoped_in<Fut: Future>(
         scoped.as_mut().poll(cx).map(Ok)
     })
     .await
+}
+
+/// The same for work that blocks its thread. Nothing can drop it when the lock is lost.
+#[cfg(feature = "blocking")]
+pub(crate) fn scoped_blocking<T>(context: &Context, names: &Names, work: impl FnOnce() -> T) -> T {
+    let here = vec![Around::of(context, names, &Mode::Exclusive)];
+    HELD_HERE.sync_scope(around(here), work)
+}
+
+/// What is held inside of work that holds this, too.
+fn around(here: Vec<Around>) -> Vec<Around> {
+    let mut around = HELD_HERE.try_with(Clone::clone).unwrap_or_default();
+    around.extend(here);
+    around
 }

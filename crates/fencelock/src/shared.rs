@@ -19,7 +19,11 @@ use std::{
 
 use fencelock_core::{AcquireRequest, FencingToken, Moment, Ttl};
 
-use crate::{cell::Granted, line::FIRST_RANGE};
+use crate::{
+    cell::Granted,
+    line::FIRST_RANGE,
+    telemetry::{Meter, MeterCell},
+};
 
 /// Passes in a row while others wait at the store.
 const MOST_PASSES: u32 = 32;
@@ -42,6 +46,8 @@ pub(crate) struct Shared {
     waited_for: AtomicBool,
     revoked: AtomicBool,
     private: AtomicBool,
+    /// Whose hold it is, as it is measured.
+    pub(crate) meter: MeterCell,
     state: Mutex<State>,
 }
 
@@ -76,6 +82,7 @@ impl Shared {
             waited_for: AtomicBool::new(grant.waited_for),
             revoked: AtomicBool::new(false),
             private: AtomicBool::new(false),
+            meter: MeterCell::new(),
             state: Mutex::new(state),
         }
     }
@@ -86,6 +93,11 @@ impl Shared {
 
     pub(crate) fn tenure(&self) -> Tenure {
         self.state().tenure
+    }
+
+    /// Whose hold it is, and since how long.
+    pub(crate) fn measured(&self, now: Moment) -> (Meter, Duration) {
+        (self.meter.get(), now.saturating_since(self.tenure().since))
     }
 
     pub(crate) fn generation(&self) -> u64 {

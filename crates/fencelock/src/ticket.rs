@@ -1,5 +1,8 @@
 //! What is left of a guard that let go of its lease: enough to take it over, renew or release it.
 
+#[cfg(feature = "serde")]
+mod wire;
+
 use std::{fmt, str::FromStr};
 
 use fencelock_core::{FencingToken, LockName, Names, Token, Ttl};
@@ -9,6 +12,10 @@ use crate::Error;
 /// A lease without a guard. It contains the secret: whoever has it can release the lock.
 ///
 /// `Debug` shows four characters of the secret; [`Ticket::to_text`] all.
+///
+/// With the feature `serde` it can be written to files and messages, the secret included: as a map with
+/// a version, in formats for people (`{"version":1,"names":["invoice:42"],"token":..}`), as its text in
+/// others. What another version wrote, or has unknown fields, is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
     names: Names,

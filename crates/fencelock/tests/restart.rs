@@ -35,10 +35,11 @@ async fn one_server_is_guarded_when_asked_for() {
     for guard in [RestartGuard::Uptime(MINUTE), RestartGuard::Strict(MINUTE)] {
         let locks = Client::builder(server.url()).restart_guard(guard).build().unwrap();
         assert_names_init(&locks.mutex("k").try_lock().await.unwrap_err(), ErrorKind::Unavailable);
-        let start = Instant::now();
-        let error = within(locks.mutex("k").lock()).await.unwrap_err();
+        // It was reached: what it says does not end a wait before its time.
+        let (start, wait) = (Instant::now(), Duration::from_secs(3));
+        let error = within(locks.mutex("k").wait(wait).lock()).await.unwrap_err();
         assert_names_init(&error, ErrorKind::Unavailable);
-        assert!(start.elapsed() >= Duration::from_millis(1_900), "it was tried for two seconds");
+        assert!(start.elapsed() >= wait, "{:?}", start.elapsed());
     }
     assert_eq!(within(guard.release()).await, Released::Held);
     assert_eq!(initialise(&server).await, Initialised::Written { max_ttl: MINUTE });
@@ -98,6 +99,17 @@ async fn a_quorum_is_guarded_unless_its_nodes_forget_nothing() {
     let error = locks.mutex("k").try_lock().await.unwrap_err();
     assert_names_init(&error, ErrorKind::NoQuorum);
 
+    // Whoever waits does so for as long as it said, from the first contact on.
+    let fresh = fencelock::connect_quorum(&urls).await.unwrap();
+    let waiting = tokio::spawn(async move { within(fresh.mutex("waits").lock()).await });
+    let hasty = fencelock::connect_quorum(&urls).await.unwrap();
+    let (start, wait) = (Instant::now(), Duration::from_secs(3));
+    let error = within(hasty.mutex("k").wait(wait).lock()).await.unwrap_err();
+    assert_names_init(&error, ErrorKind::NoQuorum);
+    assert!(error.to_string().contains("counts again in "), "{error}");
+    assert!(start.elapsed() >= wait, "{:?}", start.elapsed());
+    assert!(!waiting.is_finished(), "it said for ever");
+
     let durable = Client::quorum_builder(&urls).quarantine(Duration::ZERO).build().unwrap();
     let guard = within(durable.mutex("k").lock()).await.expect("they count");
     assert_eq!(within(guard.release()).await, Released::Held);
@@ -109,6 +121,8 @@ async fn a_quorum_is_guarded_unless_its_nodes_forget_nothing() {
         let _ = initialise(server).await;
     }
     let guard = within(locks.mutex("k").lock()).await.expect("a majority counts");
+    assert_eq!(within(guard.release()).await, Released::Held);
+    let guard = waiting.await.expect("no panic").expect("a majority counts");
     assert_eq!(within(guard.release()).await, Released::Held);
 }
 

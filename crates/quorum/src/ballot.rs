@@ -7,12 +7,19 @@
 //! ```
 //! A lost ballot is over for its caller: what it left is taken back here. What a *dropped* one
 //! left is the caller's, as with each store; the calls go on, so that its release comes behind them.
+//!
+//! Only its places stay, where the caller wants to be told (see `ears`): they hold nothing, and say
+//! where the lock may be free. The token is used up all the same, since a release of it may be on
+//! its way to any node: the next ballot has another one, and the caller gives up the old places by
+//! a release. Of a ballot that was won a place may stay where another still had the lock; it goes
+//! with the lease, or lapses. To take it away any sooner would be a release that may arrive late,
+//! when the node was healed and counts.
 
 use std::{sync::Arc, time::Duration};
 
 use fencelock_core::{
-    AcquireRequest, Acquired, Binding, Busy, Grant, Moment, Novelty, Refusal, ReleaseRequest,
-    StoreOffset, StoreTime,
+    AcquireRequest, Acquired, Binding, Busy, Fence, Grant, Moment, Novelty, Queued, Refusal,
+    ReleaseRequest, StoreOffset, StoreTime,
 };
 use fencelock_store::{BoxFuture, Outcome, Reply, StoreError, StoreErrorKind, StoreResult};
 
@@ -43,28 +50,24 @@ pub(crate) async fn acquire(
     let mut asked = request.clone();
     asked.proposed = proposal.token;
     asked.binding = Binding::Unbound;
-    (asked.reserve, asked.listener, asked.place) = (0, None, None);
+    asked.reserve = 0;
+    // A place that insists would be handed a piece of the lock.
+    asked.place = request.place.filter(|_| request.barging);
     let ballot = Arc::new(Ballot::new(quorum, &asked, node_by));
     let mut round = ballot.ask(&asked, now, node_by);
 
     round.until(|heard| ballot.is_won(heard) || ballot.is_lost(heard)).await;
     if !ballot.is_won(round.heard()) {
-        ballot.take_back(&mut round).await;
-        round.until(|heard| ballot.is_explained(heard)).await;
-        return ballot.explain(round.heard()).map(Reply::new);
+        return ballot.lose(round).await.map(Reply::new);
     }
     if let Some(error) = quorum.twins() {
-        ballot.take_back(&mut round).await;
+        ballot.take_back(&mut round, Places::Given).await;
         return Err(error);
     }
     match fence::agree(quorum, request, &proposal, round.heard(), by).await {
-        Ok(fence) => Ok(Reply::new(Acquired::Granted(Grant::new(
-            fence,
-            ballot.remaining(round.heard()),
-            ballot.novelty(round.heard()),
-        )))),
+        Ok(fence) => Ok(Reply::new(Acquired::Granted(ballot.grant(fence, round.heard())))),
         Err(why) => {
-            ballot.take_back(&mut round).await;
+            ballot.take_back(&mut round, Places::Given).await;
             match why {
                 Disagreement::Refused(why) => Ok(Reply::new(Acquired::Refused(why))),
                 Disagreement::Failed(error) => Err(error),
@@ -99,6 +102,17 @@ struct Ballot {
     deadlines: Vec<Option<StoreTime>>,
     ttl: Duration,
     node_by: Moment,
+    /// The caller wants to be told when the lock may be free.
+    waits: bool,
+}
+
+/// What becomes of the places of a ballot that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Places {
+    /// They stay, for the caller to be told.
+    Kept,
+    /// They are given up.
+    Given,
 }
 
 impl Ballot {
@@ -120,6 +134,7 @@ impl Ballot {
             deadlines: deadlines.collect(),
             ttl: asked.ttl.into(),
             node_by,
+            waits: asked.place.is_some(),
         }
     }
 
@@ -129,6 +144,9 @@ impl Ballot {
         let calls = nodes.enumerate().map(|(index, node)| {
             let mut asked = asked.clone();
             asked.deadline = self.deadlines[index];
+            asked.listener = self.quorum.ears.at(asked.listener, index);
+            // One that is told nothing would be in the way of those that are.
+            asked.place = asked.place.filter(|_| asked.listener.is_some());
             let call = ask_one(Arc::clone(node), asked, by);
             out[index].is_none().then_some(Box::pin(call) as BoxFuture<'static, Heard<Acquired>>)
         });
@@ -154,6 +172,19 @@ impl Ballot {
         answered(heard) >= self.quorum.needed || failed(heard) > self.quorum.spare()
     }
 
+    /// Takes back what was granted, and says why it was not enough.
+    async fn lose(&self, mut round: Round<Acquired>) -> Result<Acquired, StoreError> {
+        let places = if self.waits { Places::Kept } else { Places::Given };
+        self.take_back(&mut round, places).await;
+        round.until(|heard| self.is_explained(heard)).await;
+        let explained = self.explain(round.heard());
+        let is_told = matches!(explained, Ok(Acquired::Queued(_)));
+        if !is_told && best_position(round.heard()).is_some() {
+            self.take_back(&mut round, Places::Given).await;
+        }
+        explained
+    }
+
     fn explain(&self, heard: &[Option<Heard<Acquired>>]) -> Result<Acquired, StoreError> {
         let quorum = &self.quorum;
         if answered(heard) < quorum.needed {
@@ -169,11 +200,19 @@ impl Ballot {
             return Ok(foreign);
         }
         if let Some(busy) = self.busy(heard) {
-            return Ok(Acquired::Busy(busy));
+            return Ok(match best_position(heard) {
+                Some(position) => Acquired::Queued(Queued::new(busy, position)),
+                None => Acquired::Busy(busy),
+            });
         }
         let refused =
             |kind: Refusal| answers(heard).any(|(_, answer)| *answer == Acquired::Refused(kind));
-        let refusals = [Refusal::TokenRetired, Refusal::FenceAhead, Refusal::DeadlinePassed];
+        let refusals = [
+            Refusal::TokenRetired,
+            Refusal::FenceAhead,
+            Refusal::DeadlinePassed,
+            Refusal::QueueFull,
+        ];
         if let Some(why) = refusals.into_iter().find(|why| refused(*why)) {
             return Ok(Acquired::Refused(why));
         }
@@ -199,6 +238,12 @@ impl Ballot {
         Some(shown)
     }
 
+    fn grant(&self, fence: Fence, heard: &[Option<Heard<Acquired>>]) -> Grant {
+        let mut grant = Grant::new(fence, self.remaining(heard), self.novelty(heard));
+        grant.waiting = grants(heard).map(|grant| grant.waiting).max().unwrap_or(0);
+        grant
+    }
+
     fn remaining(&self, heard: &[Option<Heard<Acquired>>]) -> Duration {
         let spans = grants(heard).map(|grant| grant.remaining).collect();
         majority(spans, self.quorum.needed).min(self.quorum.max_ttl.into())
@@ -211,10 +256,18 @@ impl Ballot {
 
     /// Sends a release to each node that has the lease, or may have it; in the same runtime, so
     /// that it comes behind the request.
-    async fn take_back(&self, round: &mut Round<Acquired>) {
+    async fn take_back(&self, round: &mut Round<Acquired>, places: Places) {
         let quorum = &self.quorum;
         quorum.opens.take_back(self.sweeping.request().token);
-        let suspects: Vec<_> = round.heard().iter().map(suspicion).collect();
+        // Where nobody granted it, those that are still to answer will hardly do: they may leave a
+        // place, and should one of them grant it after all, it is swept.
+        let leaves_pending = places == Places::Kept && count(round.heard(), is_granted) == 0;
+        let suspects: Vec<_> = round
+            .heard()
+            .iter()
+            .map(|heard| suspicion(heard, places))
+            .map(|found| found.filter(|it| !(leaves_pending && *it == Suspicion::Pending)))
+            .collect();
         // Those that are still to answer come to `ended`.
         round.tell();
         let after = suspects.iter().enumerate().map(|(node, suspicion)| match suspicion {
@@ -270,22 +323,37 @@ async fn ask_one(node: Arc<Node>, asked: AcquireRequest, by: Moment) -> Heard<Ac
 }
 
 /// Why a node may have the lease of a lost ballot.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Suspicion {
     /// It said so.
     Granted,
+    /// It has not the lease, but a place that nobody wants any more.
+    Queued,
     /// It has not answered yet.
     Pending,
     /// It did not answer in time.
     Unknown,
 }
 
-fn suspicion(heard: &Option<Heard<Acquired>>) -> Option<Suspicion> {
+fn suspicion(heard: &Option<Heard<Acquired>>, places: Places) -> Option<Suspicion> {
     match heard {
         None => Some(Suspicion::Pending),
-        Some(Ok(reply)) => is_granted(&reply.answer).then_some(Suspicion::Granted),
+        Some(Ok(reply)) => match &reply.answer {
+            Acquired::Granted(_) => Some(Suspicion::Granted),
+            Acquired::Queued(_) => (places == Places::Given).then_some(Suspicion::Queued),
+            _ => None,
+        },
         Some(Err(error)) => (error.outcome() == Outcome::Unknown).then_some(Suspicion::Unknown),
     }
+}
+
+/// The place in the line that is nearest to the head of any.
+fn best_position(heard: &[Option<Heard<Acquired>>]) -> Option<u32> {
+    let positions = answers(heard).filter_map(|(_, answer)| match answer {
+        Acquired::Queued(queued) => Some(queued.position),
+        _ => None,
+    });
+    positions.min()
 }
 
 fn is_granted(answer: &Acquired) -> bool {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use fencelock_core::{Drift, Ttl};
 use fencelock_store::{Clock, Outcome, Store, StoreError, StoreErrorKind};
 
-use crate::{QuorumStore, quorum::Quorum};
+use crate::{QuorumStore, notice, quorum::Quorum};
 
 /// The settings of a [`QuorumStore`].
 #[derive(Clone, Debug)]
@@ -70,7 +70,8 @@ impl QuorumStoreBuilder {
         Self { quarantine: Some(quarantine), ..self }
     }
 
-    /// Builds the store. Nothing is sent.
+    /// Builds the store. Nothing is sent. That two nodes survive the loss of none is said once, as a
+    /// warning of `tracing`.
     ///
     /// # Errors
     /// `Config` for no nodes, too many, or the same one twice; for a quorum that is no majority or
@@ -130,13 +131,13 @@ impl QuorumStoreBuilder {
                 self.max_ttl
             )));
         }
-        Ok(QuorumStore::assemble(Quorum::new(
-            self.nodes,
-            quorum,
-            self.node_timeout,
-            max_ttl,
-            quarantine,
-        )))
+        let chosen = self.quorum.is_some();
+        let quorum = Quorum::new(self.nodes, quorum, self.node_timeout, max_ttl, quarantine);
+        // Whoever says how many must hold a lock knows what that survives.
+        if count == 2 && !chosen {
+            notice::no_spare(&quorum);
+        }
+        Ok(QuorumStore::assemble(quorum))
     }
 }
 

@@ -12,18 +12,23 @@
 //! may be away, slow or busy, and the lock is still taken, renewed and given back. What a node may
 //! not do is forget a lease and grant it anew: `SAFETY.md` says when that does harm.
 //!
+//! There is no line: each node tells the first who waits there when the lock is free, and grants it
+//! to whoever asks.
+//!
 //! The nodes are [`Store`](fencelock_store::Store)s; this one is a store again.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod ballot;
 mod builder;
+mod ears;
 mod exchange;
 mod fence;
 mod heal;
 mod lease;
 mod look;
 mod node;
+mod notice;
 mod open;
 mod pace;
 mod quorum;

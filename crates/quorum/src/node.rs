@@ -84,11 +84,10 @@ impl Node {
         let restarted = self.known().restarted?;
         let since = now.saturating_since(restarted);
         let left = self.quarantine.checked_sub(since).filter(|left| !left.is_zero())?;
-        Some(StoreError::unavailable(format!(
-            "restarted {}s ago, counts again in {}s",
-            since.as_secs(),
-            left.as_secs() + 1
-        )))
+        let why =
+            format!("restarted {}s ago, counts again in {}s", since.as_secs(), left.as_secs() + 1);
+        // It has answered: that is how it is known.
+        Some(StoreError::unavailable(why).of_a_part())
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

@@ -15,6 +15,7 @@ use fencelock_store::{
 };
 
 use crate::{
+    ears::Ears,
     node::Node,
     open::Opens,
     round::{Heard, Late, Round},
@@ -29,6 +30,7 @@ pub(crate) struct Quorum {
     pub(crate) can: Capabilities,
     pub(crate) clock: Clock,
     pub(crate) opens: Arc<Opens>,
+    pub(crate) ears: Arc<Ears>,
     pub(crate) sweeper: Sweeper,
     pub(crate) max_ttl: Ttl,
     node_timeout: Duration,
@@ -50,7 +52,7 @@ impl Quorum {
         quarantine: Duration,
     ) -> Self {
         debug_assert!(needed > stores.len() / 2, "two quorums share a node");
-        let can = capabilities(&stores);
+        let can = capabilities(&stores, needed);
         // The builder refuses an empty list and different kinds of clocks.
         let clock = stores.first().map_or(Clock::Boottime, |store| store.clock());
         let nodes: Vec<_> =
@@ -63,6 +65,7 @@ impl Quorum {
             can,
             clock,
             opens: Arc::default(),
+            ears: Arc::default(),
             sweeper: Sweeper::new(node_timeout),
             max_ttl,
             node_timeout,
@@ -175,8 +178,9 @@ async fn call<R, A>(node: Arc<Node>, request: Arc<R>, by: Moment, verb: Verb<R, 
     node.ask(verb(&*node.store, &request, by)).await
 }
 
-/// What all nodes can do, less what only one place can: lines, bindings, and a time.
-fn capabilities(stores: &[Arc<dyn Store>]) -> Capabilities {
+/// What all nodes can do, less what only one place can: lines, bindings, and a time. Wakeups need
+/// only a majority: see [`Ears`].
+fn capabilities(stores: &[Arc<dyn Store>], needed: usize) -> Capabilities {
     let each = || stores.iter().map(|store| store.capabilities());
     let dialect = each().next().map_or("native", |can| can.dialect);
     let mut can = Capabilities::full(dialect);
@@ -184,6 +188,7 @@ fn capabilities(stores: &[Arc<dyn Store>]) -> Capabilities {
     can.metadata = each().all(|can| can.metadata);
     can.remembers_tokens = each().all(|can| can.remembers_tokens);
     can.revoke = each().all(|can| can.revoke);
+    can.wakeups = each().filter(|can| can.wakeups).count() >= needed;
     can.store_time = false;
     can.max_names = each().map(|can| can.max_names).min().unwrap_or(1);
     can
@@ -203,6 +208,7 @@ impl fmt::Debug for Quorum {
             .field("node_timeout", &self.node_timeout)
             .field("max_ttl", &self.max_ttl)
             .field("sweeping", &self.sweeper.len())
+            .field("subscriptions", &self.ears.len())
             .field("closed", &self.is_closed())
             .finish()
     }

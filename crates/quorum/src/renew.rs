@@ -29,20 +29,46 @@ struct Renewal {
     standing: OnceLock<Vec<bool>>,
 }
 
-/// Prolongs leases on a majority: one answer for each, in the order of the batch.
+/// Prolongs leases on a majority: one answer for each, in the order of the batch. One that asks for
+/// more than the quorum allows is not asked for, and spoils none of the others.
+///
+/// # Errors
+/// All of them ask for more.
 pub(crate) async fn renew(
     quorum: &Arc<Quorum>,
     batch: &[RenewRequest],
     by: Moment,
 ) -> StoreResult<Vec<Renewed>> {
-    let sent = quorum.begin(by)?;
+    quorum.begin(by)?;
     if batch.len() > RenewRequest::MAX_BATCH {
         return Err(StoreError::unsupported("a batch of too many leases"));
     }
-    for request in batch {
-        quorum.check_ttl(request.ttl)?;
+    let is_bearable = |request: &RenewRequest| request.ttl <= quorum.max_ttl;
+    let bearable: Vec<_> = batch.iter().filter(|request| is_bearable(request)).cloned().collect();
+    if let (true, Some(refused)) = (bearable.is_empty(), batch.first()) {
+        quorum.check_ttl(refused.ttl)?;
     }
-    let mut batch = batch.to_vec();
+    let is_whole = bearable.len() == batch.len();
+    let reply = ask(quorum, bearable, by).await?;
+    if is_whole {
+        return Ok(reply);
+    }
+    Ok(reply.map(|answers| {
+        let mut answers = answers.into_iter();
+        let mut answer = |request: &RenewRequest| {
+            let asked = is_bearable(request).then(|| answers.next()).flatten();
+            asked.unwrap_or(Renewed::Unknown)
+        };
+        batch.iter().map(&mut answer).collect()
+    }))
+}
+
+async fn ask(
+    quorum: &Arc<Quorum>,
+    mut batch: Vec<RenewRequest>,
+    by: Moment,
+) -> StoreResult<Vec<Renewed>> {
+    let sent = quorum.begin(by)?;
     for request in &mut batch {
         (request.listener, request.reserve) = (None, 0);
     }

@@ -14,7 +14,7 @@ use fencelock_store::{
 };
 
 use crate::{
-    QuorumStoreBuilder, ballot, exchange, heal, lease, look,
+    QuorumStoreBuilder, ballot, ears, exchange, heal, lease, look,
     quorum::Quorum,
     release, renew,
     round::Ignored,
@@ -24,8 +24,11 @@ use crate::{
 /// A store of locks made of several independent ones. Clones are the same store, and are closed
 /// together.
 ///
-/// It has no line of its own (each node would have another one): waiters poll, with pauses of
-/// random length.
+/// It has no line of its own (each node would have another one). A waiter may leave a place at each
+/// node that only says when the lock may be free there: an acquire with `place`, `listener` and
+/// `barging` does, and is answered `Queued`. Its token is used up all the same, as that of each
+/// ballot that was lost: ask again with a fresh one, and release the old. Without any of the three,
+/// and where too few nodes tell anybody anything, it is answered `Busy`, and whoever waits polls.
 ///
 /// # Examples
 /// ```
@@ -212,11 +215,10 @@ impl Store for QuorumStore {
 
     fn listen(
         &self,
-        _: Arc<dyn WakeupSink>,
-        _: Moment,
+        sink: Arc<dyn WakeupSink>,
+        by: Moment,
     ) -> BoxFuture<'_, Result<Subscription, StoreError>> {
-        let unsupported = StoreError::unsupported("a quorum tells nobody: its waiters poll");
-        Box::pin(async move { Err(unsupported) })
+        Box::pin(ears::listen(&self.quorum, sink, by))
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

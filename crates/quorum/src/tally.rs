@@ -57,7 +57,8 @@ pub(crate) fn no_quorum<A>(
     let mut said = Vec::with_capacity(heard.len());
     for (node, heard) in quorum.nodes.iter().zip(heard) {
         said.push(match heard {
-            None => format!("{}: no answer yet", node.at),
+            // Enough others had said what decided it.
+            None => format!("{}: not waited for", node.at),
             Some(Ok(reply)) => format!("{}: {}", node.at, say(&reply.answer)),
             Some(Err(error)) => {
                 // Some messages begin with the address anyway.
@@ -71,7 +72,18 @@ pub(crate) fn no_quorum<A>(
     let answered = answered(heard);
     let message =
         format!("{answered} of quorum({count}: {needed} needed) answered: {}", said.join("; "));
-    StoreError::new(kind(quorum, heard), outcome, message)
+    let error = StoreError::new(kind(quorum, heard), outcome, message);
+    // As many as are needed are there, if not for this now: the addresses are right.
+    if reached(heard) >= needed { error.of_a_part() } else { error }
+}
+
+/// How many nodes said something, be it that it is too soon.
+fn reached<A>(heard: &[Option<Heard<A>>]) -> usize {
+    let is_there = |heard: &&Heard<A>| match heard {
+        Ok(_) => true,
+        Err(error) => error.is_of_a_part(),
+    };
+    heard.iter().flatten().filter(is_there).count()
 }
 
 /// What keeps the majority away: one and the same cause at enough nodes, or several.

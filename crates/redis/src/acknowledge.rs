@@ -13,7 +13,8 @@
 //! also covers what this connection can't have written itself: a lease that another client's release
 //! handed over, or that an earlier copy of a request took.
 //!
-//! The server that acknowledges must be the one that granted, in the same life.
+//! The server that acknowledges must be the one that granted, in the same life; one that does not say
+//! which life it is in has acknowledged nothing.
 
 mod verbs;
 
@@ -25,11 +26,14 @@ use redis::{Cmd, Value};
 
 pub(crate) use self::verbs::{Asking, Confirmed};
 use crate::{
-    connection::{Again, Connections, NoAnswer, Order},
+    connection::{Again, Connections, Greeting, NoAnswer, Order},
     reply,
     script::{Question, Script, script},
     wire::Wire,
 };
+
+/// What to look at when replicas are missing.
+const ARE_THEY_THERE: &str = "are the replicas running and connected?";
 
 static CONFIRM: LazyLock<Script> = script!("scripts/confirm.lua");
 
@@ -104,21 +108,26 @@ impl Acknowledgement {
     ) -> Result<(), StoreError> {
         let now = wire.clock.now();
         let within = self.within.min(by.saturating_since(now) / 4 * 3);
-        let by = now.saturating_add(within);
+        let (end, by) = (by, now.saturating_add(within));
+        // The limit is that of the replicas: the server may need longer to say what they did.
+        let heard_by = by.saturating_add(end.saturating_since(by) / 2);
         let missing = |says: &str| self.missing(within, says);
         let mut question = wire.script_on(&CONFIRM, std::iter::once(name), 0, 0);
         let failed = |no_answer: NoAnswer| self.failed(within, no_answer.into());
-        let written = self.connections.answer(&mut question, &wire.clock, by).await;
+        let written = self.connections.answer(&mut question, &wire.clock, heard_by).await;
         let written = written.map_err(failed)?;
         if reply::number(&written.value) != Ok(1) {
             return Err(missing("the lease has ended meanwhile"));
         }
+        let life = life.ok_or_else(|| self.nameless(within, &written.greeting))?;
         let mut question = self.wait(by.saturating_since(wire.clock.now()));
-        let counted = self.connections.answer(&mut question, &wire.clock, by).await;
+        let counted = self.connections.answer(&mut question, &wire.clock, heard_by).await;
         let counted = counted.map_err(failed)?;
+        let Some(own) = &counted.greeting.incarnation else {
+            return Err(self.nameless(within, &counted.greeting));
+        };
         // A write on one connection, and the count on another, say nothing about each other.
-        let is_same = written.connection == counted.connection;
-        if !is_same || counted.greeting.incarnation.as_ref() != life {
+        if written.connection != counted.connection || own != life {
             return Err(missing("the connection to it broke meanwhile"));
         }
         self.judge(&counted.value).map_err(|says| missing(&says))
@@ -147,12 +156,20 @@ impl Acknowledgement {
                     return Err("it answered something that is not two counts".to_owned());
                 };
                 let (own, others) = (number(own)?, number(others)?);
-                let says = format!("{own} of its own disk and {others} of replicas have it");
+                let says = match (own, others >= i64::from(replicas)) {
+                    (1.., _) => format!("{others} of them have it; {ARE_THEY_THERE}"),
+                    (_, true) => "its own disk does not have it".to_owned(),
+                    (_, false) => format!(
+                        "its own disk does not have it, nor more than {others} of them; \
+                         {ARE_THEY_THERE}"
+                    ),
+                };
                 (own >= 1 && others >= i64::from(replicas), says)
             }
             Acknowledge::Replicas(count) => {
                 let replicas = number(counted)?;
-                (replicas >= i64::from(count), format!("{replicas} have it"))
+                let says = format!("{replicas} of them answered in time; {ARE_THEY_THERE}");
+                (replicas >= i64::from(count), says)
             }
             Acknowledge::None => (true, String::new()),
         };
@@ -173,16 +190,27 @@ impl Acknowledgement {
                 StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message)
                     .with_source(error)
             }
-            _ => self.missing(within, "no answer in time").with_source(error),
+            _ => self.missing(within, "it could not be asked").with_source(error),
         }
+    }
+
+    /// The error for a server of which nobody knows whether it is the one that granted.
+    fn nameless(&self, within: Duration, greeting: &Greeting) -> StoreError {
+        if !greeting.is_denied {
+            return self.missing(within, "it did not say who it is");
+        }
+        let message = format!(
+            "{} does not say which life of it granted, so that nothing it acknowledges counts; \
+             grant +info",
+            self.connections.at()
+        );
+        StoreError::new(StoreErrorKind::Denied, Outcome::NotDone, message)
     }
 
     fn missing(&self, within: Duration, says: &str) -> StoreError {
         let (at, level) = (self.connections.at(), self.level);
-        let message = format!(
-            "{at} granted, but {level} did not acknowledge it within {within:?}: {says}; are the \
-             replicas running and connected?"
-        );
+        let message =
+            format!("{at} granted, but {level} did not acknowledge it within {within:?}: {says}");
         StoreError::new(StoreErrorKind::NotAcknowledged, Outcome::Unknown, message)
     }
 }

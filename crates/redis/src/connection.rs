@@ -17,9 +17,11 @@
 //! connection has ended: that request goes out on a fresh one and nobody hears of it.
 
 mod admission;
+mod answer;
 mod courier;
 mod dialling;
 mod ears;
+mod greeting;
 mod lane;
 mod link;
 mod replica;
@@ -42,9 +44,10 @@ use fencelock_store::{Clock, Outcome, StoreError, StoreErrorKind, rt};
 use redis::Value;
 
 pub(crate) use self::{
+    answer::{Answer, NoAnswer},
     ears::{Channels, Ear, Hearer},
+    greeting::Greeting,
     lane::{Arrived, Flight},
-    link::Greeting,
     shortcut::Shortcut,
 };
 use self::{
@@ -78,49 +81,6 @@ pub(crate) enum Order {
     Any,
 }
 
-/// What the server answered, errors among it.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) value: Value,
-    pub(crate) greeting: Greeting,
-    /// An earlier copy of the request may have been carried out before this one.
-    pub(crate) resent: bool,
-    /// The script was sent by its text.
-    pub(crate) by_text: bool,
-    /// The number of the connection that it came over.
-    pub(crate) connection: u64,
-}
-
-/// Why there is no answer.
-#[derive(Debug)]
-pub(crate) enum NoAnswer {
-    /// What the server or the connection said; on a cluster another server may be asked.
-    Failed(Failure),
-    /// The time of the call was over, or the store was closed.
-    Ended(StoreError),
-}
-
-impl From<Failure> for NoAnswer {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
-
-impl From<StoreError> for NoAnswer {
-    fn from(error: StoreError) -> Self {
-        Self::Ended(error)
-    }
-}
-
-impl From<NoAnswer> for StoreError {
-    fn from(refused: NoAnswer) -> Self {
-        match refused {
-            NoAnswer::Failed(failure) => failure.into(),
-            NoAnswer::Ended(error) => error,
-        }
-    }
-}
-
 /// All connections to one server of a store.
 pub(crate) struct Connections {
     lanes: Mutex<Vec<(rt::RuntimeId, Arc<Lane>)>>,
@@ -128,10 +88,20 @@ pub(crate) struct Connections {
     closed: AtomicBool,
 }
 
+/// How a server stands to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stands {
+    /// It has all names, it or the replica that takes its place.
+    Alone,
+    /// It has the names of some slots.
+    InACluster,
+}
+
 /// Where connections lead to.
 pub(crate) struct Target {
     url: RedisUrl,
     route: Route,
+    stands: Stands,
     /// How messages call the server.
     pub(crate) at: String,
     /// What is known of its scripts.
@@ -148,7 +118,17 @@ impl Connections {
     /// The most runtimes with a connection of their own; one more takes the place of the oldest.
     const LANES_MAX: usize = 256;
 
+    /// Those to a server that has all names.
     pub(crate) fn new(url: &RedisUrl, guard: Option<Guard>) -> Result<Self, StoreError> {
+        Self::to(url, Stands::Alone, guard)
+    }
+
+    /// Those to one server of a cluster.
+    pub(crate) fn in_a_cluster(url: &RedisUrl) -> Result<Self, StoreError> {
+        Self::to(url, Stands::InACluster, None)
+    }
+
+    fn to(url: &RedisUrl, stands: Stands, guard: Option<Guard>) -> Result<Self, StoreError> {
         let at = url.to_string();
         // What is wrong with the settings is said before the first call.
         let _usable = match &url.place {
@@ -163,6 +143,7 @@ impl Connections {
             target: Arc::new(Target {
                 url: url.clone(),
                 route: Route::new(url),
+                stands,
                 at,
                 allowed: Allowed::default(),
                 shortcut: Arc::default(),
@@ -190,20 +171,20 @@ impl Connections {
     /// Refuses calls after the end.
     pub(crate) fn check_open(&self) -> Result<(), StoreError> {
         if self.closed.load(Ordering::Acquire) {
-            let message = format!("the store {} was closed", self.at());
-            return Err(StoreError::new(StoreErrorKind::Closed, Outcome::NotDone, message));
+            return Err(error::closed(self.at()).into());
         }
         Ok(())
     }
 
     /// Gives up all connections, since they lead to the wrong server; the next call makes another.
     pub(crate) fn leave(&self) {
-        self.target.route.leave();
+        self.target.route.leave(None);
     }
 
     /// Gives up all connections; those of calls that still run end with them.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        self.target.route.close();
         for (_, lane) in self.lanes().drain(..) {
             lane.give_up();
         }

@@ -19,6 +19,10 @@ pub(crate) struct Failure {
     pub(crate) cause: String,
     /// The connection must not be used again: it leads to the wrong server.
     pub(crate) retire: bool,
+    /// The server itself says that it is too soon: it was reached, and is worth waiting for.
+    pub(crate) is_too_soon: bool,
+    /// Some right is missing, and the server does not say which.
+    pub(crate) names_no_right: bool,
 }
 
 impl Failure {
@@ -34,7 +38,10 @@ impl Failure {
 
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
-        let error = Self::new(failure.kind, failure.outcome, failure.message);
+        let mut error = Self::new(failure.kind, failure.outcome, failure.message);
+        if failure.is_too_soon {
+            error = error.of_a_part();
+        }
         if failure.cause.is_empty() { error } else { error.with_source(Said(failure.cause)) }
     }
 }
@@ -58,6 +65,7 @@ impl std::error::Error for Said {}
 pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
     use StoreErrorKind::{Config, Denied, Full, Protocol, Unavailable};
     // Older servers wrap the error of a command in one of the script.
+    let missing = MissingRight::read(code, text);
     let wrapped = |inner: &str| code == inner || (code == "ERR" && text.contains(inner));
     let (kind, says) = match code {
         "LOADING" => (Unavailable, format!("{at} is still loading its data; try again")),
@@ -73,11 +81,8 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
         "OOM" => (Full, format!("{at} is out of memory for new locks; raise maxmemory")),
         "NOAUTH" => (Denied, format!("{at} asks for a password; none was given")),
         "WRONGPASS" => (Denied, format!("{at} refused the user or the password")),
-        "NOPERM" => (Denied, denied(text, at)),
         "DENIED" => (Denied, format!("{at} is in protected mode and refuses other machines")),
-        "MOVED" | "ASK" | "CROSSSLOT" => {
-            (Config, format!("{at} is a server of a cluster; reach it by redis+cluster://"))
-        }
+        "MOVED" | "ASK" | "CROSSSLOT" => (Config, in_a_cluster(at).message),
         "NOPROTO" => (Config, no_resp3(at)),
         _ if lacks("hello", text) => (Config, no_resp3(at)),
         _ if lacks("select", text) => {
@@ -86,11 +91,7 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
         _ if wrapped("READONLY") => {
             (Unavailable, format!("{at} is a read-only replica; the next call connects anew"))
         }
-        _ if text.contains("The user executing the script") => (Denied, denied(text, at)),
-        // The client library's SELECT keeps the sentence and loses the code.
-        _ if code == "ERR" && text.contains("has no permissions to run") => {
-            (Denied, denied(text, at))
-        }
+        _ if missing != MissingRight::None => (Denied, missing.says(at)),
         _ if text.contains("max number of clients") => {
             (Unavailable, format!("{at} has no connection left; raise maxclients"))
         }
@@ -109,7 +110,15 @@ pub(crate) fn from_server(code: &str, text: &str, at: &str) -> Failure {
     let outcome = if kind == Protocol { Outcome::Unknown } else { Outcome::NotDone };
     // Who says so is not the primary (any more).
     let retire = wrapped("READONLY") || matches!(code, "MASTERDOWN" | "UNBLOCKED");
-    Failure { kind, outcome, message: says, cause: cut(code, text), retire }
+    Failure {
+        kind,
+        outcome,
+        message: says,
+        cause: cut(code, text),
+        retire,
+        is_too_soon: code == "LOADING",
+        names_no_right: kind == Denied && missing == MissingRight::Unnamed,
+    }
 }
 
 /// Whether a server, or a proxy before it, says that it has no such command.
@@ -127,28 +136,57 @@ fn no_resp3(at: &str) -> String {
 }
 
 /// Which right is missing.
-fn denied(text: &str, at: &str) -> String {
-    if text.contains("channel") {
-        return format!("{at} denies its user the channel of wakeups; grant the channel pattern");
-    }
-    if text.contains("keys") {
-        return format!("{at} denies its user the key of the lock; grant the key pattern");
-    }
-    match text.split('\'').nth(1) {
-        // The text of a script's error names no command, but has an apostrophe in "can't".
-        Some(command) if !text.contains("executing the script") => {
-            format!("{at} denies its user the command {command}; grant +{command}")
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MissingRight<'a> {
+    /// None is.
+    None,
+    Channel,
+    Key,
+    Command(&'a str),
+    /// The server does not say which.
+    Unnamed,
+}
+
+impl<'a> MissingRight<'a> {
+    /// Reads a refusal.
+    fn read(code: &str, text: &'a str) -> Self {
+        let in_a_script = text.contains("The user executing the script");
+        // The client library's SELECT keeps the sentence and loses the code.
+        let without_code = code == "ERR" && text.contains("has no permissions to run");
+        if code != "NOPERM" && !in_a_script && !without_code {
+            return Self::None;
         }
-        _ => format!("{at} denies its user {UNNAMED}; docs/operating/acl.md has the full list"),
+        if text.contains("channel") {
+            return Self::Channel;
+        }
+        if text.contains("keys") {
+            return Self::Key;
+        }
+        match text.split('\'').nth(1) {
+            // The text of a script's error names no command, but has an apostrophe in "can't".
+            Some(command) if !text.contains("executing the script") => Self::Command(command),
+            _ => Self::Unnamed,
+        }
+    }
+
+    fn says(self, at: &str) -> String {
+        match self {
+            Self::Channel => {
+                format!("{at} denies its user the channel of wakeups; grant the channel pattern")
+            }
+            Self::Key => {
+                format!("{at} denies its user the key of the lock; grant the key pattern")
+            }
+            Self::Command(command) => {
+                format!("{at} denies its user the command {command}; grant +{command}")
+            }
+            Self::None | Self::Unnamed => format!(
+                "{at} denies its user a command that the scripts call; docs/operating/acl.md has \
+                 the full list"
+            ),
+        }
     }
 }
-
-/// Whether a message says that some right is missing, but not which.
-pub(crate) fn names_no_right(message: &str) -> bool {
-    message.contains(UNNAMED)
-}
-
-const UNNAMED: &str = "a command that the scripts call";
 
 fn cut(code: &str, text: &str) -> String {
     const LENGTH_MAX: usize = 200;
@@ -192,6 +230,8 @@ pub(crate) fn unreachable(at: &str, cause: &str) -> Failure {
         message: format!("{at} can't be reached; is the server running and the address right?"),
         cause: cause.to_owned(),
         retire: false,
+        is_too_soon: false,
+        names_no_right: false,
     }
 }
 
@@ -204,6 +244,24 @@ pub(crate) fn on_the_move(failure: Failure, at: &str) -> Failure {
             ..failure
         },
         _ => failure,
+    }
+}
+
+/// A server of a cluster was taken for one that stands alone: others have the other names.
+pub(crate) fn in_a_cluster(at: &str) -> Failure {
+    Failure {
+        kind: StoreErrorKind::Config,
+        message: format!("{at} is a server of a cluster; reach it by redis+cluster://"),
+        ..unreachable(at, "")
+    }
+}
+
+/// This client has closed the store.
+pub(crate) fn closed(at: &str) -> Failure {
+    Failure {
+        kind: StoreErrorKind::Closed,
+        message: format!("the store {at} was closed"),
+        ..unreachable(at, "")
     }
 }
 
@@ -227,6 +285,8 @@ pub(crate) fn from_transport(error: &redis::RedisError, at: &str) -> Failure {
         message: format!("the connection to {at} broke before the answer came"),
         cause: error.to_string(),
         retire: true,
+        is_too_soon: false,
+        names_no_right: false,
     }
 }
 
@@ -238,6 +298,8 @@ pub(crate) fn odd(at: &str, what: &str) -> Failure {
         message: format!("{at} answered {what}"),
         cause: String::new(),
         retire: false,
+        is_too_soon: false,
+        names_no_right: false,
     }
 }
 

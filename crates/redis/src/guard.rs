@@ -34,6 +34,8 @@ pub(crate) struct Guard {
     pub(crate) form: Form,
     /// No lease is longer, so that all of them are over when a server counts again.
     pub(crate) max_ttl: Ttl,
+    /// The allowance between our clock and those of holders.
+    pub(crate) drift: Drift,
     /// Where the marker is.
     pub(crate) marker: Vec<u8>,
 }
@@ -56,17 +58,21 @@ pub(crate) const MARKER: &str = "boot";
 /// both cut: it may be up to a second less in truth.
 const ROUNDING: Duration = Duration::from_secs(1);
 
-/// How long it is before a server counts that said this uptime so long ago.
-pub(crate) fn left(max_ttl: Ttl, uptime: Duration, ago: Duration) -> Duration {
+/// How long it is before a server counts that has just said this uptime.
+pub(crate) fn left(max_ttl: Ttl, uptime: Duration) -> Duration {
+    left_after(max_ttl, uptime, Drift::DEFAULT)
+}
+
+fn left_after(max_ttl: Ttl, uptime: Duration, drift: Drift) -> Duration {
     let span = max_ttl.as_duration() + ROUNDING;
     // Our clock may run faster than that of a holder.
-    Drift::DEFAULT.longest(span.saturating_sub(uptime)).saturating_sub(ago)
+    drift.longest(span.saturating_sub(uptime))
 }
 
 impl Guard {
-    /// How long it is before a server counts.
+    /// How long it is before a server counts that said this uptime so long ago.
     pub(crate) fn left(&self, uptime: Duration, ago: Duration) -> Duration {
-        left(self.max_ttl, uptime, ago)
+        left_after(self.max_ttl, uptime, self.drift).saturating_sub(ago)
     }
 
     /// The error for a server that restarted.
@@ -97,7 +103,7 @@ impl Guard {
 fn young(at: &str, what: &str) -> Failure {
     let message = format!("{what}; if it was never used before, run `fencelock init --store {at}`");
     // Refused before anything was sent, or by the script before it wrote.
-    Failure { message, ..error::unreachable(at, "") }
+    Failure { message, is_too_soon: true, ..error::unreachable(at, "") }
 }
 
 fn round_up(span: Duration) -> u64 {
@@ -273,7 +279,7 @@ mod tests {
 
     fn guard(max_ttl_ms: u64) -> Guard {
         let max_ttl = Ttl::from_millis(max_ttl_ms).expect("a ttl");
-        Guard { form: Form::Uptime, max_ttl, marker: Vec::new() }
+        Guard { form: Form::Uptime, max_ttl, drift: Drift::DEFAULT, marker: Vec::new() }
     }
 
     #[test]
@@ -288,6 +294,8 @@ mod tests {
         assert_eq!(left(60, 1_009), Duration::from_millis(1));
         assert_eq!(left(60, 1_010), Duration::ZERO);
         assert_eq!(left(0, 0), Duration::from_millis(61_610));
+        let guard = Guard { drift: Drift::DEFAULT.rate_ppm(100_000), ..guard };
+        assert_eq!(guard.left(Duration::ZERO, Duration::ZERO), Duration::from_millis(67_100));
     }
 
     #[test]

@@ -7,12 +7,12 @@
 use std::{fmt::Write as _, sync::LazyLock};
 
 use fencelock_core::Moment;
-use fencelock_store::{StoreError, StoreErrorKind};
+use fencelock_store::StoreError;
 use redis::Value;
 
 use crate::{
     connection::{Again, Order},
-    error::{self, Failure},
+    error::Failure,
     script::{Question, Script, script},
     wire::Wire,
 };
@@ -45,7 +45,7 @@ const SPARED: &[&str] = &["PUBSUB"];
 /// The question which of the commands of a script are denied; nothing where it is known already.
 /// `key` is the first of the script.
 pub(crate) fn question(failure: &Failure, script: &str, key: Option<&[u8]>) -> Option<Question> {
-    if failure.kind != StoreErrorKind::Denied || !error::names_no_right(&failure.message) {
+    if !failure.names_no_right {
         return None;
     }
     let mut question = Question::script(&SCRIPT, usize::from(key.is_some()), (32, 256))
@@ -78,7 +78,8 @@ pub(crate) fn named(failure: Failure, answer: &Value, at: &str) -> Failure {
     if names.is_empty() {
         return failure;
     }
-    Failure { message: format!("{at} denies its user{names}; grant{rights}"), ..failure }
+    let message = format!("{at} denies its user{names}; grant{rights}");
+    Failure { message, names_no_right: false, ..failure }
 }
 
 /// The error for a refusal that came inside of an answer to `asked`, with the right that is missing.
@@ -101,6 +102,7 @@ mod tests {
     use std::{collections::BTreeSet, fs, path::Path};
 
     use super::*;
+    use crate::error;
 
     /// The commands in the text of a script.
     fn commands(text: &str) -> BTreeSet<String> {

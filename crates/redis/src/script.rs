@@ -391,6 +391,8 @@ fn no_eval(value: &Value, at: &str) -> Failure {
         message: format!("{at} does not allow EVAL, which fencelock needs; grant +eval +evalsha"),
         cause,
         retire: false,
+        is_too_soon: false,
+        names_no_right: false,
     }
 }
 

@@ -23,10 +23,9 @@ pub(crate) enum Servers {
 }
 
 /// A subscription, which ends with it.
-#[allow(dead_code)] // Kept for their drop.
 pub(crate) enum Listening {
-    One(Ear),
-    Cluster(Listener),
+    One { _ear: Ear },
+    Cluster { _listener: Listener },
 }
 
 impl Servers {
@@ -143,11 +142,11 @@ impl Servers {
                 let id = rt::fresh_listener();
                 let channel = keys.channel(None, id);
                 let ear = one.listen(Channels::Usual, &channel, hearer, clock, by).await?;
-                Ok((id, Listening::One(ear)))
+                Ok((id, Listening::One { _ear: ear }))
             }
             Self::Cluster(cluster) => {
                 let listener = cluster.listen(keys, hearer, clock, by).await?;
-                Ok((listener.id, Listening::Cluster(listener)))
+                Ok((listener.id, Listening::Cluster { _listener: listener }))
             }
         }
     }

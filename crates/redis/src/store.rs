@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use fencelock_core::{
-    AcquireRequest, Acquired, DowngradeRequest, Downgraded, ExchangeRequest, Exchanged,
+    AcquireRequest, Acquired, DowngradeRequest, Downgraded, Drift, ExchangeRequest, Exchanged,
     ForceReleaseRequest, Forced, HealRequest, Healed, InspectRequest, Inspection, LimitSet,
     ListRequest, Moment, Names, Page, RaiseFenceRequest, Raised, ReleaseRequest, Released,
     RenewRequest, Renewed, RevokeRequest, Revoked, SetLimitRequest, ShortenRequest, Shortened, Ttl,
@@ -90,6 +90,7 @@ pub struct RedisStoreBuilder {
     /// What is said besides the URL.
     tls: Tls,
     guard: Option<(guard::Form, Ttl)>,
+    drift: Drift,
     durable: bool,
 }
 
@@ -190,6 +191,13 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// The allowance between the clocks of this machine and of holders, for a restart guard by
+    /// uptime; 1 % unless said otherwise. Not less than the largest of any client of the server.
+    pub fn drift(mut self, drift: Drift) -> Self {
+        self.drift = drift;
+        self
+    }
+
     /// Says that the server forgets nothing that it answered, at no restart (`appendfsync always`,
     /// on a disk that keeps what it was given): a restart guard then only limits the ttl.
     pub fn durable(mut self) -> Self {
@@ -237,6 +245,7 @@ impl RedisStoreBuilder {
         let guard = self.guard.map(|(form, max_ttl)| Guard {
             form: if self.durable { guard::Form::Durable } else { form },
             max_ttl,
+            drift: self.drift,
             marker: keys.own(guard::MARKER),
         });
         let connections = Servers::new(&self.url, guard)?;
@@ -269,6 +278,7 @@ impl RedisStore {
             prefix: None,
             tls: Tls::default(),
             guard: None,
+            drift: Drift::DEFAULT,
             durable: false,
         }
     }

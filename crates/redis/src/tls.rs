@@ -162,5 +162,7 @@ fn unusable(message: impl Into<Cow<'static, str>>) -> Failure {
         message: message.into().into_owned(),
         cause: String::new(),
         retire: false,
+        is_too_soon: false,
+        names_no_right: false,
     }
 }

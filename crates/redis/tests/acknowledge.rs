@@ -100,7 +100,10 @@ async fn without_its_replica_nothing_is_granted_and_nothing_is_prolonged() {
             _ => drop(replica.cli(&["REPLICAOF", "NO", "ONE"])),
         }
         let hasty = wants(primary, 1, "50ms", Dialect::Native);
-        assert_taken_back(&acquire(&hasty, "k", token()).await.expect_err(what));
+        let error = acquire(&hasty, "k", token()).await.expect_err(what);
+        assert_taken_back(&error);
+        // It is the replica that is missing, and not the server that says so.
+        assert!(error.to_string().contains("0 of them answered in time"), "{}", whole(&error));
         assert!(is_free(primary, "k", Dialect::Native).await, "{what}");
         let error = renew(&hasty, "held", holder).await.expect_err(what);
         let kind = (error.kind(), error.outcome());
@@ -212,6 +215,24 @@ async fn a_user_that_may_not_wait_is_told_which_right_is_missing_and_holds_nothi
     assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::Denied, Outcome::NotDone));
     assert!(error.to_string().contains("+wait"), "{error}");
     assert!(is_free(&server, "k", Dialect::Native).await);
+}
+
+/// Goal: a server that does not say which life it is in has acknowledged nothing: with two of them
+/// the count of one would do for the grant of another. Method: the right to ask is missing, on a
+/// server whose replica is there.
+#[tokio::test]
+async fn a_server_that_does_not_say_who_it_is_has_acknowledged_nothing() {
+    let service = Replicated::without_sentinels(1);
+    let primary = &service.servers()[0];
+    primary.cli(&["ACL", "SETUSER", "app", "on", ">p", "~*", "&*", "+@all", "-info"]);
+    for dialect in DIALECTS {
+        let url = format!("{}?replicas=1&acknowledge_within=60s", primary.url_as("app", "p"));
+        let error = acquire(&store_at(&url, dialect), "k", token()).await.expect_err("denied");
+        let kind = (error.kind(), error.outcome());
+        assert_eq!(kind, (StoreErrorKind::Denied, Outcome::NotDone), "{}", whole(&error));
+        assert!(error.to_string().contains("+info"), "{error}");
+        assert!(is_free(primary, "k", dialect).await);
+    }
 }
 
 #[tokio::test]

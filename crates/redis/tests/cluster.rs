@@ -2,7 +2,15 @@
 
 mod support;
 
-use std::{collections::BTreeSet, sync::Arc, task::Poll};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU16, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
 
 use fencelock_core::{
     AcquireRequest, Acquired, ForceReleaseRequest, Forced, Inspection, ListRequest, Released,
@@ -10,11 +18,14 @@ use fencelock_core::{
 };
 use fencelock_redis::{Dialect, RedisStore};
 use fencelock_store::{Outcome, Store, StoreErrorKind};
-use fencelock_testkit::{RedisCluster, RedisServer};
+use fencelock_testkit::{FakeServer, RedisCluster, RedisServer, Reply, eventually};
 use support::{
     DIALECTS, Ear, acquire, granted, inspect, key_of, name, names, release, renew, soon, store_at,
     take, token, ttl, waits,
 };
+
+/// How long a fail-over may take on a starved machine.
+const FAILOVER_WITHIN: Duration = Duration::from_secs(60);
 
 /// The slot of a name, and the server that has it.
 fn place(cluster: &RedisCluster, dialect: Dialect, at: &str) -> (u16, usize) {
@@ -317,13 +328,124 @@ async fn a_server_that_stands_alone_is_no_cluster_and_the_other_way_round() {
     let error = error.expect_err("it is no cluster");
     assert_eq!(error.kind(), StoreErrorKind::Config);
     assert!(error.to_string().contains("redis://"), "{error}");
-    let cluster = RedisCluster::start();
+}
+
+/// Goal: no name lives on one server of a cluster that was taken for all of it, also none of those
+/// that it has; and what was taken before that was known can be given back. Method: each server,
+/// a replica among them, by `redis://`; then as a user to whom they do not say what they are.
+#[tokio::test]
+async fn a_server_of_a_cluster_is_not_used_as_one_that_stands_alone() {
+    let cluster = RedisCluster::builder().replicas(1).start();
+    for (dialect, server) in DIALECTS.iter().flat_map(|d| cluster.servers().iter().map(|s| (*d, s)))
+    {
+        let (store, mine) = (store_at(&server.url(), dialect), token());
+        let error = acquire(&store, "job", mine).await.expect_err("one of a cluster");
+        assert_eq!(error.kind(), StoreErrorKind::Config, "{error}");
+        assert!(error.to_string().contains("redis+cluster://"), "{error}");
+        if error.outcome() == Outcome::Unknown {
+            assert_eq!(release(&store, "job", mine).await.ok(), Some(Released::Held));
+        }
+        let error = store.connect(soon(&store)).await.expect_err("one of a cluster");
+        assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::Config, Outcome::NotDone));
+        let whole = store_at(&cluster.url(), dialect);
+        assert!(matches!(inspect(&whole, "job").await, Inspection::Free { .. }));
+    }
     let (_, at) = place(&cluster, Dialect::Native, "job");
-    let url = cluster.servers()[(at + 1) % 3].url();
-    let error = acquire(&store_at(&url, Dialect::Native), "job", token()).await;
+    for server in cluster.servers() {
+        server.cli(&["ACL", "SETUSER", "app", "on", ">p", "~*", "&*", "+@all", "-info"]);
+    }
+    let other = &cluster.servers()[(at + 1) % 3];
+    let error =
+        acquire(&store_at(&other.url_as("app", "p"), Dialect::Native), "job", token()).await;
     let error = error.expect_err("another server has the slot");
-    assert_eq!(error.kind(), StoreErrorKind::Config);
+    assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::Config, Outcome::NotDone));
     assert!(error.to_string().contains("redis+cluster://"), "{error}");
+}
+
+/// Goal: after its end a store makes no connection, also not for a call that was under way. Method:
+/// a stand-in for a server closes the store before it refuses a request, and names another server.
+#[tokio::test]
+async fn a_store_that_was_closed_is_not_led_to_another_server() {
+    let other = RedisServer::start();
+    let held: Arc<Mutex<Option<RedisStore>>> = Arc::default();
+    let (closing, there) = (Arc::clone(&held), other.addr());
+    let port = Arc::new(AtomicU16::new(0));
+    let own = Arc::clone(&port);
+    let server = FakeServer::start(move |args| match args[0].as_slice() {
+        b"CLUSTER" => {
+            let own = Reply::Int(own.load(Ordering::SeqCst).into());
+            let primary = Reply::Array(vec![Reply::bulk("127.0.0.1"), own, Reply::bulk("id")]);
+            Reply::Array(vec![Reply::Array(vec![Reply::Int(0), Reply::Int(16_383), primary])])
+        }
+        b"INFO" => Reply::bulk("redis_version:7.2.0\r\nrun_id:a\r\nredis_mode:cluster\r\n"),
+        b"EVAL" | b"EVALSHA" => {
+            let store = closing.lock().expect("nothing panics").take().expect("asked once");
+            drop(store.close());
+            Reply::error(format!("ASK 1 {there}"))
+        }
+        _ => Reply::Usual,
+    });
+    let address = server.addr();
+    let (_, number) = address.rsplit_once(':').expect("a host and a port");
+    port.store(number.parse().expect("a number"), Ordering::SeqCst);
+    let store =
+        store_at(&server.url().replacen("redis://", "redis+cluster://", 1), Dialect::Native);
+    *held.lock().expect("nothing panics") = Some(store.clone());
+    let before = connections(&other);
+    let error = acquire(&store, "job", token()).await.expect_err("it was closed");
+    assert_eq!(error.kind(), StoreErrorKind::Closed, "{error}");
+    assert_eq!(connections(&other), before + 1, "the connection of this look and no other");
+}
+
+/// Goal: a replica that says who has a slot is heard, although nothing else that it says counts.
+/// Method: a primary becomes a replica, for a store that may not ask for a new map.
+#[tokio::test]
+async fn a_replica_that_names_the_primary_of_a_slot_is_followed() {
+    let cluster = RedisCluster::builder().replicas(1).start();
+    for dialect in DIALECTS {
+        // Of the primary that has a replica.
+        let is_there = |at: &&String| cluster.slot(&key_of(dialect, &name(at))) < 5_000;
+        let all = spread();
+        let at = all.iter().find(is_there).expect("a name of the first primary");
+        let store = store_at(&cluster.url(), dialect);
+        let mine = token();
+        let _ = take(&store, at, mine).await;
+        for server in cluster.servers() {
+            server.cli(&["ACL", "SETUSER", "default", "-cluster"]);
+        }
+        let (_, old) = place(&cluster, dialect, at);
+        let old = &cluster.servers()[old];
+        fail_over(&cluster, old);
+        // So that the next request is the first on a connection that knows it for a replica.
+        old.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+        let renewed = renew(&store, at, mine).await.expect("the new primary answers");
+        assert!(matches!(renewed, Renewed::Extended { .. }), "{renewed:?}");
+        for server in cluster.servers() {
+            server.cli(&["ACL", "SETUSER", "default", "+cluster"]);
+        }
+        assert_eq!(release(&store, at, mine).await.ok(), Some(Released::Held));
+    }
+}
+
+/// Has a replica of a primary take its place, with its data.
+fn fail_over(cluster: &RedisCluster, old: &RedisServer) {
+    let role = |server: &RedisServer| format!("{:?}", server.cli(&["ROLE"]));
+    let is_its = |server: &&RedisServer| {
+        let role = role(server);
+        role.contains("slave") && role.contains(&old.port().to_string())
+    };
+    let replica = cluster.servers().iter().find(is_its).expect("it has a replica");
+    let is_primary = || role(replica).contains("master") && role(old).contains("slave");
+    eventually(FAILOVER_WITHIN, "the replica is connected", || role(replica).contains("connected"));
+    old.cli(&["WAIT", "1", "10000"]);
+    replica.cli(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
+    eventually(FAILOVER_WITHIN, "the replica is the primary", is_primary);
+}
+
+fn connections(server: &RedisServer) -> u64 {
+    let info: String = redis::from_redis_value(server.cli(&["INFO", "stats"])).expect("text");
+    let line = info.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+    line.and_then(|count| count.trim().parse().ok()).expect("a count")
 }
 
 /// Goal: requests reach the store in the order of their first polls, also when nobody knows the

@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use fencelock_core::{
-    Acquired, ExchangeRequest, ForceReleaseRequest, Forced, HealRequest, Healed, Inspection,
+    Acquired, Drift, ExchangeRequest, ForceReleaseRequest, Forced, HealRequest, Healed, Inspection,
     NotHeld, Released, RenewRequest, Renewed, Ttl,
 };
 use fencelock_redis::{Dialect, IfUsed, Initialised, RedisStore, RedisStoreBuilder};
@@ -96,6 +96,20 @@ async fn a_server_counts_when_the_longest_lease_is_over() {
     assert!(error.to_string().contains("s ago and counts again in "), "{error}");
     pass(&server, Duration::from_secs(6)).await;
     let _ = take(&guarded(&server.url()), "k", token()).await;
+}
+
+/// Goal: whoever allows for more drift waits longer. Method: the same young server, twice as long.
+#[tokio::test]
+async fn a_guard_counts_with_the_drift_that_it_is_given() {
+    let server = RedisServer::start();
+    let drift = Drift::DEFAULT.rate_ppm(1_000_000);
+    let guard = builder(&server.url()).restart_guard(max_ttl()).drift(drift);
+    let store = guard.build().expect("the settings are valid");
+    let error = acquire(&store, "k", token()).await.expect_err("too young").to_string();
+    let left = error.split_once("counts again in ").and_then(|(_, rest)| rest.split_once(" s;"));
+    let left: u64 = left.and_then(|(left, _)| left.parse().ok()).expect("it says when");
+    // With the usual one it is 62 at most; with this one less only after half a minute.
+    assert!(left > 62, "{error}");
 }
 
 #[tokio::test]

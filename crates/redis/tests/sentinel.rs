@@ -2,12 +2,19 @@
 
 mod support;
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
 
 use fencelock_core::{Acquired, InspectRequest, Inspection, ListRequest, Released, Renewed};
 use fencelock_redis::Dialect;
 use fencelock_store::{Outcome, Store, StoreErrorKind, rt};
-use fencelock_testkit::{RedisServer, Replicated, eventually};
+use fencelock_testkit::{FakeServer, RedisServer, Replicated, Reply, eventually};
 use support::{
     DIALECTS, Ear, acquire, granted, inspect, name, release, renew, soon, store_at, take, token,
     ttl, whole, within,
@@ -168,9 +175,9 @@ async fn a_demoted_primary_is_left_with_its_connections_open() {
     let service = Replicated::without_sentinels(1);
     let [first, second] = service.servers() else { panic!("two servers") };
     let (listening, holder) = (store_at(&first.url(), Dialect::Native), token());
-    let ear = std::sync::Arc::new(Ear::default());
+    let ear = Arc::new(Ear::default());
     let _ = take(&listening, "k", holder).await;
-    let sink = std::sync::Arc::clone(&ear);
+    let sink = Arc::clone(&ear);
     let _subscription = listening.listen(sink, soon(&listening)).await.expect("it listens");
     first.cli(&["WAIT", "1", "10000"]);
     second.cli(&["REPLICAOF", "NO", "ONE"]);
@@ -255,6 +262,68 @@ fn a_frozen_primary_is_left_and_not_used_again_when_it_thaws() {
     let answer = idle.block_on(acquire(&store, "k", token())).expect("it answers").answer;
     assert!(matches!(answer, Acquired::Busy(_)), "by the new primary: {answer:?}");
     assert_eq!(idle.block_on(release(&store, "k", holder)).expect("it answers"), Released::Held);
+}
+
+/// Goal: a connection whose server proved to be the primary just before it was found to be none is
+/// not used. Method: one runtime is connected, another asks a stand-in for the old primary who it
+/// is, whose answer is held back until the first has found the demotion.
+#[test]
+fn a_proof_from_before_a_demotion_was_seen_is_worth_nothing() {
+    let service = Replicated::without_sentinels(1);
+    let [first, second] = service.servers() else { panic!("two servers") };
+    let (asked, proving) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (release_proof, proof) = mpsc::channel::<()>();
+    let (proof, proofs) = (Mutex::new(proof), Arc::clone(&proving));
+    let old = FakeServer::start(move |args| match args[0].as_slice() {
+        b"INFO" => {
+            proofs.fetch_add(1, Ordering::SeqCst);
+            // It ends when the test lets go.
+            let _ended = proof.lock().expect("nothing panics").recv();
+            Reply::bulk("redis_version:7.2.0\r\nrun_id:abc\r\nrole:master\r\n")
+        }
+        _ => Reply::Usual,
+    });
+    let (questions, named) = (Arc::clone(&asked), [first.addr(), old.addr(), second.addr()]);
+    let sentinel = FakeServer::start(move |args| match args[0].as_slice() {
+        b"SENTINEL" => {
+            let address = match questions.fetch_add(1, Ordering::SeqCst) {
+                0 => &named[0],
+                1 => &named[1],
+                // So that the connection that is being made is the first to be used.
+                2 => return Reply::Silence,
+                _ => &named[2],
+            };
+            let (host, port) = address.split_once(':').expect("an address");
+            Reply::Array(vec![Reply::bulk(host), Reply::bulk(port)])
+        }
+        _ => Reply::Usual,
+    });
+    let url = format!("redis+sentinel://{}/fencelock", sentinel.addr());
+    let store = store_at(&url, Dialect::Native);
+    let [one, other] = [(), ()].map(|()| {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        runtime.worker_threads(1).enable_all().build().expect("a runtime")
+    });
+    let _ = one.block_on(take(&store, "held", token()));
+
+    let looking = store.clone();
+    let looking = other.spawn(async move { inspect(&looking, "k").await });
+    let is_proving = || proving.load(Ordering::SeqCst) > 0;
+    eventually(FAILOVER_WITHIN, "a connection is being made", is_proving);
+    second.cli(&["REPLICAOF", "NO", "ONE"]);
+    first.cli(&["REPLICAOF", "127.0.0.1", &second.port().to_string()]);
+    let writing = store.clone();
+    let writing = one.spawn(async move { acquire(&writing, "k", token()).await });
+    let is_seen = || asked.load(Ordering::SeqCst) > 2;
+    eventually(FAILOVER_WITHIN, "the demotion is seen", is_seen);
+    drop(release_proof);
+
+    let _ = one.block_on(looking).expect("by the new primary");
+    // Its sentinel was silent: this one has only found the demotion.
+    let _ended = one.block_on(writing).expect("it does not panic");
+    let of_locks = |args: &Vec<Vec<u8>>| args[0].starts_with(b"EVAL");
+    let requests = old.take_requests();
+    assert!(!requests.iter().any(of_locks), "the old one was asked: {requests:?}");
 }
 
 /// What the admission in SAFETY.md rests on: a Sentinel closes the connections of clients to a

@@ -27,7 +27,8 @@ pub struct Capabilities {
     pub sharing: bool,
     /// A lease can be asked for back: [`Store::revoke`](crate::Store::revoke) works.
     pub revoke: bool,
-    /// [`Store::listen`](crate::Store::listen) works.
+    /// [`Store::listen`](crate::Store::listen) works. Without `queue` it is for places that do not
+    /// insist (`barging`): they are told when it makes sense to ask, and are granted nothing.
     pub wakeups: bool,
     /// All names are kept on one clock: what a reply says of the store's time is true for every
     /// name. Not so where each name has a server of its own.

@@ -10,7 +10,8 @@ use std::{
     os::fd::OwnedFd,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    task::Poll,
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    task::{Context, Poll, Wake, Waker},
     thread,
     time::Duration,
 };
@@ -195,6 +196,102 @@ pub fn spawn_thread(
             runtime.block_on(future());
         }
     })
+}
+
+/// A runtime on a thread of its own, for threads that have none: it drives sockets and timers, while
+/// each caller polls its own future.
+///
+/// So a caller may itself be a task of another runtime: it blocks that runtime's thread, and nothing
+/// here runs on it. Clones share the thread, which ends with the last of them.
+#[derive(Clone, Debug)]
+pub struct Driver(Arc<Driven>);
+
+#[derive(Debug)]
+struct Driven {
+    handle: tokio::runtime::Handle,
+    process: u32,
+    /// The thread waits for its drop.
+    stop: Option<sync::oneshot::Sender<std::convert::Infallible>>,
+}
+
+impl Driver {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system gives no thread, or no runtime.
+    pub fn start(name: &str) -> io::Result<Self> {
+        let runtime =
+            Owned(Some(tokio::runtime::Builder::new_current_thread().enable_all().build()?));
+        let handle = runtime.0.as_ref().map(|runtime| runtime.handle().clone());
+        let handle = handle.ok_or_else(|| io::Error::other("the runtime is gone"))?;
+        let (stop, stopped) = sync::oneshot::channel();
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
+            if let Some(runtime) = &runtime.0 {
+                let _dropped = runtime.block_on(stopped);
+            }
+        })?;
+        let process = process_id();
+        Ok(Self(Arc::new(Driven { handle, process, stop: Some(stop) })))
+    }
+
+    /// Runs a future to its end in the calling thread, which sleeps while there is nothing to do.
+    /// `None` in the child of a fork, where the thread is not, when the future is not ready at once.
+    pub fn wait<F: Future>(&self, future: F) -> Option<F::Output> {
+        // In this order, so that the future is dropped inside too.
+        let _entered = self.0.handle.enter();
+        // Inside a task the budget of that task would count, and once it is used up nothing here
+        // would ever be ready again.
+        let mut future = std::pin::pin!(tokio::task::unconstrained(future));
+        let bell = Arc::new(Bell::default());
+        let waker = Waker::from(Arc::clone(&bell));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                return Some(output);
+            }
+            if self.is_forked() {
+                return None;
+            }
+            bell.wait();
+        }
+    }
+
+    /// Whether this is the child of a fork, where the thread is not.
+    #[must_use]
+    pub fn is_forked(&self) -> bool {
+        self.0.process != process_id()
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        if self.process != process_id() {
+            // Telling would write to a descriptor that is shared with the parent.
+            std::mem::forget(self.stop.take());
+        }
+    }
+}
+
+/// What a waiting thread listens to. Not `thread::park`: its one token belongs to the user.
+#[derive(Debug, Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    news: Condvar,
+}
+
+impl Bell {
+    fn wait(&self) {
+        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        let rung = self.news.wait_while(rung, |rung| !*rung);
+        *rung.unwrap_or_else(PoisonError::into_inner) = false;
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.news.notify_one();
+    }
 }
 
 /// A runtime whose drop waits for nothing. The plain drop panics inside another runtime, which is

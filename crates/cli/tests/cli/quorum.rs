@@ -297,7 +297,9 @@ fn a_quorum_of_new_servers_names_the_way_out() {
     let young: Vec<RedisServer> = (0..3).map(|_| RedisServer::start()).collect();
     let bench = bench(&young);
     // Not `-n`: on a starved machine one try is over before it has three connections.
-    for words in [&["acquire", "job"][..], &["run", "job", "--", "true"]] {
+    for words in
+        [&["acquire", "job", "--wait", "2s"][..], &["run", "job", "--wait", "2s", "--", "true"]]
+    {
         let ended = bounded(&bench, words);
         ended.assert_refused(69, &["restarted", "`fencelock init --store "]);
     }

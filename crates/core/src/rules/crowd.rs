@@ -126,6 +126,8 @@ pub(super) fn add(
                 step.end = step.end.max(share.end);
             }
         }
+        // A token has one share, also one that got its lease by exchange while it waited.
+        crowd.shares.retain(|other| other.token != share.token);
         crowd.shares.push(share);
     }
     record.refresh(now);

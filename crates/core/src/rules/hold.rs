@@ -99,9 +99,10 @@ pub(super) fn raise(record: &mut Record, request: &RaiseFenceRequest) {
     }
 }
 
-/// Asks every holder that would hear of it.
+/// Asks every holder that would hear of it, in the [order](Share::order) of shares.
 pub(super) fn revoke(record: &mut Record, lines: &mut dyn Lines, now: StoreNow) {
     let Some(crowd) = &mut record.crowd else { return };
+    crowd.shares.sort_by_key(Share::order);
     let live = crowd.shares.iter_mut().filter(|share| share.end > now.lease && !share.unattended);
     for share in live {
         share.revoked = true;

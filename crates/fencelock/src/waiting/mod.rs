@@ -3,12 +3,15 @@
 //! ```text
 //!   one task of many here:   line of this process --> turn --> place at the store --> guard
 //!   several names, strict, beside others:                      place at the store --> guard
-//!   no line at the store:    try, sleep, try again (polling)
+//!   several nodes, no line:  try, sleep until told, try again (told)
+//!   nobody tells anything:   try, sleep, try again (polling)
 //! ```
 //! Below this, [`attempt`] asks once.
 
+mod contested;
 mod place;
 mod polling;
+mod told;
 mod watch;
 
 use std::sync::Arc;
@@ -16,13 +19,14 @@ use std::sync::Arc;
 use fencelock_core::Moment;
 
 pub use self::place::Position;
-pub(crate) use self::{place::Place, watch::Watch};
+pub(crate) use self::{contested::Contested, place::Place, watch::Watch};
 use crate::{
     Error, Guard, Mutex, Order,
     attempt::{Tried, attempt},
     context::Context,
     line::{Gift, Joined, Turn},
     plan::Plan,
+    telemetry::Acquiring,
 };
 
 /// Tries once, for at most one request's time.
@@ -32,16 +36,21 @@ pub(crate) async fn try_once(context: &Arc<Context>, plan: &Plan) -> Result<Trie
 }
 
 /// Waits until the lock is granted or the wait is over.
-pub(crate) async fn lock(mutex: &Mutex, plan: &Plan) -> Result<Guard, Error> {
+pub(crate) async fn lock(
+    mutex: &Mutex,
+    plan: &Plan,
+    acquiring: &mut Acquiring,
+) -> Result<Guard, Error> {
     let span = mutex.wait.span();
+    let mut watch = Watch::new(mutex, plan, span, acquiring);
     if span.is_some_and(|span| span.is_zero()) {
-        return lock_at_once(mutex, plan).await;
+        return lock_at_once(watch).await;
     }
-    let mut watch = Watch::new(mutex, plan, span);
-    let can_queue = mutex.context().store.capabilities().queue;
+    let can = mutex.context().store.capabilities();
     match &mutex.retry {
         Some(retry) => polling::lock(&mut watch, retry).await,
-        None if !can_queue => polling::lock(&mut watch, &mutex.context().settings.retry).await,
+        None if !can.queue && can.wakeups => told::lock(&mut watch).await,
+        None if !can.queue => polling::lock(&mut watch, &mutex.context().settings.retry).await,
         None if takes_turns(mutex, plan) => in_turn(watch).await,
         None => Place::new(mutex.context(), plan).granted(&mut watch).await,
     }
@@ -53,16 +62,15 @@ fn takes_turns(mutex: &Mutex, plan: &Plan) -> bool {
     mutex.order == Order::Turns && plan.names().len() == 1 && plan.mode().is_exclusive()
 }
 
-async fn lock_at_once(mutex: &Mutex, plan: &Plan) -> Result<Guard, Error> {
-    match try_once(mutex.context(), plan).await? {
+async fn lock_at_once(mut watch: Watch<'_>) -> Result<Guard, Error> {
+    watch.acquiring.asks();
+    match try_once(watch.context, watch.plan).await? {
         Tried::Granted(guard) => Ok(guard),
         Tried::Busy(busy) => {
-            let mut watch = Watch::new(mutex, plan, Some(std::time::Duration::ZERO));
             watch.busy(&busy);
             Err(watch.expired())
         }
         Tried::Queued(queued, _) => {
-            let mut watch = Watch::new(mutex, plan, Some(std::time::Duration::ZERO));
             watch.busy(&queued.busy);
             Err(watch.expired())
         }
@@ -78,6 +86,7 @@ async fn in_turn(mut watch: Watch<'_>) -> Result<Guard, Error> {
             Joined::First(turn) => break (turn, None),
             Joined::Behind(waiting) => waiting,
         };
+        watch.acquiring.contended();
         if watch.mutex.on_busy.is_some()
             && let Some(view) = waiting.seen()
         {

@@ -174,7 +174,7 @@ impl Place {
 
     /// Takes what was heard. A guard, if it is enough to begin at once.
     async fn read_mail(&mut self) -> Result<Option<Guard>, Error> {
-        let Letters { granted, ask, next } = self.mail.take();
+        let Letters { granted, ask, next, .. } = self.mail.take();
         if let Some(next) = next {
             self.look_at = self.look_at.min(next.saturating_add(LOOK_APART + jitter(LOOK_APART)));
         }
@@ -267,6 +267,7 @@ impl Place {
         let live = live(hears, plan.is_barging(), pace);
         armed.wish(PlaceRequest::new(claim, live), reserve);
         let tried_at = context.clock.now();
+        watch.acquiring.asks();
         let asked = armed.send(tried_at, context.call_limit_from(tried_at, watch.limit())).await;
         let sent = asked.sent;
         let tried = match asked.result {

@@ -20,6 +20,7 @@ pub(super) async fn lock(wait: &mut Watch<'_>, retry: &RetryStrategy) -> Result<
     let mut pace = Pace::new(context, retry, wait.end);
     loop {
         let tried_at = context.clock.now();
+        wait.acquiring.asks();
         let error = match attempt(context, wait.plan, wait.limit()).await? {
             Tried::Granted(guard) => return Ok(guard),
             Tried::Busy(busy) => {
@@ -55,7 +56,7 @@ impl<'a> Pace<'a> {
     }
 
     /// Sleeps until another try makes sense; false when the wait is over.
-    async fn sleep(&mut self, holder_remaining: Option<Duration>) -> bool {
+    pub(super) async fn sleep(&mut self, holder_remaining: Option<Duration>) -> bool {
         self.failures = 0;
         let Some(pause) = self.backoff.next_delay(rt::chance()) else { return false };
         // The lease may end before the pause does; a little later, so that it really has.
@@ -65,7 +66,7 @@ impl<'a> Pace<'a> {
     }
 
     /// Sleeps after a failure that may pass, for longer each time.
-    async fn sleep_after_failure(&mut self, end: Moment) -> bool {
+    pub(super) async fn sleep_after_failure(&mut self, end: Moment) -> bool {
         let pause = failure_pause(self.failures);
         self.failures += 1;
         self.pause(pause, end).await

@@ -6,7 +6,7 @@ use fencelock_core::{Busy, Moment, Queued};
 
 use crate::{
     BusyView, Error, ErrorKind, HolderView, Mutex, Position, context::Context, error::rounded,
-    plan::Plan,
+    plan::Plan, telemetry::Acquiring,
 };
 
 /// A client that never reached its store gives up after this: its address is probably wrong.
@@ -20,17 +20,23 @@ pub(crate) struct Watch<'a> {
     pub(super) context: &'a Arc<Context>,
     pub(super) mutex: &'a Mutex,
     pub(super) plan: &'a Plan,
+    pub(super) acquiring: &'a mut Acquiring,
     start: Moment,
     pub(super) end: Moment,
     seen: Option<BusyView>,
 }
 
 impl<'a> Watch<'a> {
-    pub(crate) fn new(mutex: &'a Mutex, plan: &'a Plan, wait: Option<Duration>) -> Self {
+    pub(crate) fn new(
+        mutex: &'a Mutex,
+        plan: &'a Plan,
+        wait: Option<Duration>,
+        acquiring: &'a mut Acquiring,
+    ) -> Self {
         let context = mutex.context();
         let start = context.clock.now();
         let end = wait.map_or(Moment::NEVER, |wait| start.saturating_add(wait));
-        Self { context, mutex, plan, start, end, seen: None }
+        Self { context, mutex, plan, acquiring, start, end, seen: None }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -58,6 +64,7 @@ impl<'a> Watch<'a> {
     }
 
     pub(super) fn see(&mut self, view: BusyView) -> &BusyView {
+        self.acquiring.contended();
         let same = self.seen.as_ref().is_some_and(|last| says_the_same(last, &view));
         if !same && let Some(on_busy) = &self.mutex.on_busy {
             on_busy(&view);

@@ -33,6 +33,8 @@ fn all_futures_are_send() {
         send(mutex.lock());
         send(mutex.try_lock());
         send(mutex.run(|held| async move { held.lost().await }));
+        send(mutex.run_stream(|_held| futures_util::stream::empty::<u32>()));
+        send(mutex.run_try_stream(|_held| futures_util::stream::empty::<Result<u32, Error>>()));
         send(client.connect_now());
         send(client.inspect("job"));
         send(client.list(""));

@@ -20,6 +20,7 @@ mod own;
 mod renew;
 mod revoke;
 mod run;
+mod stream;
 mod tickets;
 mod told;
 mod ttl;

@@ -4,6 +4,7 @@
 mod contention;
 mod settings;
 mod timing;
+mod told;
 
 #[cfg(feature = "redis")]
 mod servers;

@@ -210,3 +210,73 @@ async fn a_restarted_server_is_healed_and_counts_for_nothing_new() {
     assert!(error.to_string().contains("counts again in"), "{error}");
     assert_eq!(within(guard.release()).await, Released::Held);
 }
+
+/// On how many servers somebody listens.
+fn listened_to(servers: &[RedisServer]) -> usize {
+    let is_one = |server: &&RedisServer| {
+        format!("{:?}", server.cli(&["CLIENT", "LIST"])).contains(" sub=1 ")
+    };
+    servers.iter().filter(is_one).count()
+}
+
+/// How many places there are on all servers.
+async fn places(servers: &[RedisServer]) -> u32 {
+    let mut places = 0;
+    for server in servers {
+        let one = Client::builder(server.url()).build().expect("the url is right");
+        if let Inspection::Held(holder) = one.inspect("job").await.expect("it answers") {
+            places += holder.waiting;
+        }
+    }
+    places
+}
+
+async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !so().await {
+        assert!(Instant::now() < end, "it comes about that {what}");
+        tokio::time::sleep(millis(5)).await;
+    }
+}
+
+/// Goal: a waiter whose subscriptions broke listens again, and is served. Method: they are killed,
+/// at one server and at all, and once more around the release. (A server that takes too long at
+/// that moment is not listened to: a majority is enough.)
+#[tokio::test]
+async fn a_waiter_is_served_after_its_subscriptions_were_killed() {
+    let servers = servers(3).await;
+    let (holder, waiter) = (connect(&servers), connect(&servers));
+    let ttl = Duration::from_secs(60);
+    let guard = within(take(&holder, ttl)).await;
+    let mutex = waiter.mutex("job").ttl(ttl);
+    let waiting = tokio::spawn(async move { mutex.lock().await.expect("its turn comes") });
+    let kill = |server: &RedisServer| drop(server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]));
+    until("it listens", async || listened_to(&servers) >= 2).await;
+    kill(&servers[1]);
+    until("it listens again", async || listened_to(&servers) >= 2).await;
+    servers.iter().for_each(kill);
+    until("it listens once more", async || listened_to(&servers) >= 2).await;
+    servers.iter().for_each(kill);
+    assert_eq!(within(guard.release()).await, Released::Held);
+    servers.iter().for_each(kill);
+    let guard = within(waiting).await.expect("no panic");
+    assert_eq!(within(guard.release()).await, Released::Held);
+}
+
+#[tokio::test]
+async fn a_waiter_is_told_though_a_server_dies_and_leaves_no_place() {
+    let servers = servers(3).await;
+    let (holder, waiter) = (connect(&servers), connect(&servers));
+    let ttl = Duration::from_secs(60);
+    let guard = within(take(&holder, ttl)).await;
+    let mutex = waiter.mutex("job").ttl(ttl);
+    let waiting = tokio::spawn(async move { mutex.lock().await.expect("its turn comes") });
+    until("it has places", async || within(places(&servers)).await >= 2).await;
+    servers[0].kill();
+    let left = &servers[1..];
+    until("it listens to those that are left", async || listened_to(left) == 2).await;
+    assert_eq!(within(guard.release()).await, Released::Held);
+    let guard = within(waiting).await.expect("no panic");
+    until("its places are gone", async || within(places(left)).await == 0).await;
+    assert_eq!(within(guard.release()).await, Released::Held);
+}

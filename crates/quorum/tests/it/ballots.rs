@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use fencelock_quorum::QuorumStore;
 use fencelock_store::{
     Fault, ManualClock, MemoryStore, Outcome, Store, StoreErrorKind, Verb,
-    core::{Acquired, InspectRequest, Inspection, Released, Renewed, Ttl},
+    core::{
+        AcquireRequest, Acquired, InspectRequest, Inspection, LockName, Released, RenewRequest,
+        Renewed, Ttl,
+    },
     rt,
 };
 
@@ -197,4 +200,44 @@ async fn one_server_by_two_names_is_no_majority() {
     assert!(error.to_string().contains("are one server"), "{error}");
     let seen = one.inspect(&InspectRequest::new(name()), by).await.expect("it answers").answer;
     assert!(matches!(seen, Inspection::Free { .. }), "it was given back: {seen:?}");
+}
+
+/// Goal: one lease of a batch that asks for more than the quorum allows is not prolonged, and all
+/// others are. Method: in the middle of two, at the first lease of a batch, and alone.
+#[tokio::test]
+async fn a_lease_that_asks_for_too_much_spoils_no_other_renewal() {
+    let world = World::new(3);
+    let store = builder(&world.nodes).max_ttl(TTL).build().expect("the settings can work");
+    let [first, greedy, last] = ["first", "greedy", "last"].map(|at| {
+        let mut lease = request(rt::fresh_token());
+        lease.names = LockName::new(at).expect("a name").into();
+        lease
+    });
+    for lease in [&first, &greedy, &last] {
+        let _ = granted(store.acquire(lease, world.by()).await.expect("all answer").answer);
+    }
+    world.clock.advance(ms(1_000));
+    let renewal = |lease: &AcquireRequest, ttl: Duration| {
+        RenewRequest::new(lease.names.clone(), lease.token, Ttl::new(ttl).expect("a ttl"))
+    };
+    let too_long = TTL + ms(1);
+    for batch in [
+        vec![renewal(&first, TTL), renewal(&greedy, too_long), renewal(&last, TTL)],
+        vec![renewal(&greedy, too_long), renewal(&last, TTL)],
+    ] {
+        let renewed = store.renew(&batch, world.by()).await.expect("all answer").answer;
+        assert_eq!(renewed.len(), batch.len());
+        for (asked, renewed) in batch.iter().zip(&renewed) {
+            match asked.token == greedy.token {
+                true => assert_eq!(*renewed, Renewed::Unknown),
+                false => assert_eq!(renewed.remaining(), Some(TTL)),
+            }
+        }
+    }
+    let alone = [renewal(&greedy, too_long)];
+    let error = store.renew(&alone, world.by()).await.expect_err("there is nothing to ask");
+    assert_eq!((error.kind(), error.outcome()), (StoreErrorKind::Config, Outcome::NotDone));
+    let unchanged = [renewal(&greedy, TTL)];
+    let renewed = store.renew(&unchanged, world.by()).await.expect("all answer").answer;
+    assert_eq!(renewed[0].remaining(), Some(TTL), "it was not lost");
 }

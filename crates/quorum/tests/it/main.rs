@@ -6,4 +6,5 @@ mod forgetting;
 mod futures;
 mod lost_replies;
 mod pace;
+mod told;
 mod world;

@@ -101,8 +101,7 @@ impl Cluster {
     /// Refuses calls after the end.
     pub(crate) fn check_open(&self) -> Result<(), StoreError> {
         if self.shared.closed.load(Ordering::Acquire) {
-            let message = format!("the store {} was closed", self.at());
-            return Err(StoreError::new(StoreErrorKind::Closed, Outcome::NotDone, message));
+            return Err(error::closed(self.at()).into());
         }
         Ok(())
     }

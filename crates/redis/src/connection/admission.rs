@@ -11,10 +11,7 @@ use fencelock_core::Moment;
 use fencelock_store::rt;
 use redis::{Cmd, Value};
 
-use super::{
-    lane::Flight,
-    link::{Greeting, Link},
-};
+use super::{greeting::Greeting, lane::Flight, link::Link};
 use crate::{
     error::{self, Failure},
     guard::{Form, Guard, Marker},

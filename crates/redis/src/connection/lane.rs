@@ -17,7 +17,8 @@ use super::{
     courier::Carried,
     dialling::{Dialled, Dialling},
     ears::{Channels, Ear, Hearer},
-    link::{Greeting, Link, once},
+    greeting::Greeting,
+    link::{Link, once},
     replica::Replica,
 };
 use crate::{
@@ -195,6 +196,12 @@ pub(crate) struct Arrived {
 /// What the server answered, or how the connection failed.
 type Sent = Result<Answer, Failure>;
 
+/// Whether the server refused a request because another has its key. That is known to a replica,
+/// too, and it has not done anything.
+fn is_redirection(value: &Value) -> bool {
+    matches!(value, Value::ServerError(refused) if refused.code() == "MOVED")
+}
+
 impl<'a> Flight<'a> {
     pub(super) fn new(lane: Arc<Lane>, target: &'a Arc<Target>) -> Self {
         Self { lane, target, progress: Mutex::default() }
@@ -231,7 +238,7 @@ impl<'a> Flight<'a> {
         let link = self.progress().link.clone();
         if let Some(link) = link {
             link.retire();
-            self.target.route.leave();
+            self.target.route.leave(Some(&link));
         }
     }
 
@@ -300,8 +307,7 @@ impl<'a> Flight<'a> {
             {
                 link.heard();
                 question.learn(link.known(), by_text, &value);
-                let (greeting, connection) = (greeting.clone(), link.number());
-                Ok(Answer { value, greeting, resent: false, by_text, connection })
+                Ok(Answer::new(value, greeting.clone(), by_text, link))
             }
             (reply, _) => Err(reply),
         }
@@ -315,6 +321,11 @@ impl<'a> Flight<'a> {
             Some(link) => link,
             None => self.lane.connect(self.target).await?,
         };
+        if link.has_ended() {
+            // It was given up, or broke, as soon as it was made: nothing was sent.
+            let failure = error::unreachable(self.at(), "the connection broke");
+            return Err(Failure { retire: true, ..failure });
+        }
         self.check(&link, question)?;
         self.admit(&link, question).await?;
         self.depart(&link);
@@ -342,8 +353,10 @@ impl<'a> Flight<'a> {
     }
 
     fn check(&self, link: &Link, question: &Question) -> Result<(), Failure> {
-        let counts = |greeting: &&Greeting| !greeting.is_enough_for(question);
-        match link.known_greeting().filter(counts).and_then(|said| said.refusal(self.at())) {
+        let is_in_the_way = |greeting: &&Greeting| {
+            !greeting.is_enough_for(question) && !greeting.may_redirect(question)
+        };
+        match link.known_greeting().filter(is_in_the_way).and_then(|said| said.refusal(self.at())) {
             Some(refusal) => {
                 if refusal.retire {
                     link.retire();
@@ -381,17 +394,17 @@ impl<'a> Flight<'a> {
                 question.learn(link.known(), by_text, &value);
                 let greeting = link.greeting().await;
                 let is_enough = greeting.is_enough_for(question);
-                if let Some(replica) = greeting.replica.as_ref().filter(|_| !is_enough) {
-                    return Err(self.by_a_replica(link, replica).await);
+                if let Some(replica) = greeting.unbelieved(question) {
+                    if !is_redirection(&value) {
+                        return Err(self.by_a_replica(link, replica).await);
+                    }
+                    return Ok(Ok(Answer::new(value, greeting, by_text, link)));
                 }
                 // An old server may understand a request by chance; it must not hold a lock.
                 match greeting.refusal(self.at()).filter(|_| !is_enough) {
                     Some(refusal) if matches!(value, Value::ServerError(_)) => Err(refusal),
                     Some(refusal) => Err(Failure { outcome: Outcome::Unknown, ..refusal }),
-                    None => {
-                        let connection = link.number();
-                        Ok(Ok(Answer { value, greeting, resent: false, by_text, connection }))
-                    }
+                    None => Ok(Ok(Answer::new(value, greeting, by_text, link))),
                 }
             }
             Err(error) => {

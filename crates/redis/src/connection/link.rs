@@ -11,14 +11,15 @@ use std::{
     time::Duration,
 };
 
-use fencelock_core::{Incarnation, Moment};
+use fencelock_core::Moment;
 use fencelock_store::{Outcome, StoreErrorKind, rt};
 use redis::{Cmd, Value, aio::MultiplexedConnection};
 
 use super::{
-    Target,
+    Stands, Target,
     courier::{Carried, Carrying, Couriers},
     ears::Ears,
+    greeting::Greeting,
     replica::Replica,
     settings,
     shortcut::Shortcut,
@@ -26,7 +27,7 @@ use super::{
 use crate::{
     error::{self, Failure},
     reply,
-    script::{Believed, Known, Question},
+    script::Known,
     url::Place,
 };
 
@@ -45,26 +46,9 @@ pub(super) struct Link {
     greeted: rt::sync::Notify,
     known: Known,
     shortcut: Arc<Shortcut>,
+    stands: Stands,
     /// The restart guard found that its server counts; it does for the life of the connection.
     counts: AtomicBool,
-}
-
-/// What the server said of itself when the connection was made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Greeting {
-    pub(crate) incarnation: Option<Incarnation>,
-    /// What it is, when that is too old.
-    pub(crate) too_old: Option<String>,
-    /// What it says of that, when it is a replica.
-    pub(crate) replica: Option<Replica>,
-    /// It says that it is a primary.
-    is_primary: bool,
-    /// How long it had been running then, cut to seconds by the server.
-    pub(crate) uptime: Option<Duration>,
-    /// When it was heard.
-    pub(crate) heard: Moment,
-    /// It does not say, and will not: the right is missing.
-    pub(crate) is_denied: bool,
 }
 
 /// Set when the driver of a connection drops it: at the end of the stream or of the runtime.
@@ -88,7 +72,7 @@ impl Link {
     const SILENCE: Duration = Duration::from_millis(250);
 
     pub(super) async fn dial(target: &Target) -> Result<Arc<Self>, Failure> {
-        let destination = target.route.destination(&target.url).await?;
+        let destination = target.route.destination(&target.url, &target.at).await?;
         let limit = target.route.dial_within(Self::DIAL_WITHIN);
         // Where a sentinel named it: what is wrong there, another answer may set right.
         let named = |failure: Failure| Failure {
@@ -101,10 +85,11 @@ impl Link {
             said.unwrap_or_else(|| Err(error::unreachable(&target.at, "no answer in time")))
                 .map_err(named)?;
         }
-        match target.route.take(&destination, &link) {
-            true => Ok(link),
-            false => Err(named(error::unreachable(&target.at, "the primary is another since"))),
-        }
+        target.route.take(&destination, &link, &target.at).map_err(|failure| {
+            // What was closed is not asked for again.
+            if failure.kind == StoreErrorKind::Closed { failure } else { named(failure) }
+        })?;
+        Ok(link)
     }
 
     async fn connect(
@@ -147,6 +132,7 @@ impl Link {
             greeted: rt::sync::Notify::new(),
             known: Known::default(),
             shortcut: Arc::clone(&target.shortcut),
+            stands: target.stands,
             counts: AtomicBool::new(false),
         }))
     }
@@ -178,7 +164,8 @@ impl Link {
         }
         let is_denied = matches!(&reply, Ok(Value::ServerError(no)) if no.code() == "NOPERM");
         let greeting = reply.ok().and_then(|value| Greeting::read(&value)).unwrap_or_default();
-        Greeting { heard: rt::boottime_now(), is_denied, ..greeting }
+        let is_misplaced = greeting.is_misplaced && self.stands == Stands::Alone;
+        Greeting { heard: rt::boottime_now(), is_denied, is_misplaced, ..greeting }
     }
 
     /// Whether a replica is what it was: then nothing was written to it in between.
@@ -325,102 +312,4 @@ pub(super) async fn once<F: Future + Unpin>(future: &mut F) -> Option<F::Output>
         Poll::Pending => Poll::Ready(None),
     })
     .await
-}
-
-impl Greeting {
-    /// `SET NX GET` and `PEXPIRE GT` exist together since this one.
-    const LEAST_REDIS: u32 = 7;
-    const LEAST_VALKEY: u32 = 8;
-
-    /// Reads the lines of INFO.
-    pub(crate) fn read(value: &Value) -> Option<Self> {
-        let text = match value {
-            Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?,
-            Value::SimpleString(text) | Value::VerbatimString { text, .. } => text,
-            _ => return None,
-        };
-        let field = |name: &str| {
-            text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-        };
-        let major =
-            |version: &str| version.split('.').next().and_then(|part| part.parse::<u32>().ok());
-        let old = |name: &str, version: &str, least: u32| {
-            let too_old = major(version).is_some_and(|major| major < least);
-            too_old.then(|| format!("{name} {version}"))
-        };
-        let too_old = match (field("valkey_version"), field("redis_version")) {
-            (Some(version), _) => old("valkey", version, Self::LEAST_VALKEY),
-            (None, Some(version)) => old("redis", version, Self::LEAST_REDIS),
-            (None, None) => None,
-        };
-        // One that can't be a span of time is that of a clock that was set back: nothing is known.
-        let uptime = field("uptime_in_seconds").map(|text| text.parse().unwrap_or_default());
-        Some(Self {
-            incarnation: field("run_id").map(Incarnation::new),
-            too_old,
-            uptime: uptime.map(Duration::from_secs),
-            heard: Moment::START,
-            is_denied: false,
-            replica: Replica::read(field),
-            is_primary: field("role") == Some("master"),
-        })
-    }
-
-    /// Whether the server can be used.
-    pub(super) fn is_usable(&self) -> bool {
-        self.too_old.is_none() && self.replica.is_none()
-    }
-
-    /// Whether an answer counts also if it is that of a replica.
-    pub(super) fn is_enough_for(&self, question: &Question) -> bool {
-        question.believed == Believed::Anybody && self.too_old.is_none()
-    }
-
-    /// The error for whoever asks a server that can't be used.
-    pub(super) fn refusal(&self, at: &str) -> Option<Failure> {
-        if let Some(replica) = &self.replica {
-            return Some(replica.refusal(at));
-        }
-        let version = self.too_old.as_ref()?;
-        let message = format!("{at} is {version}; fencelock needs redis 7.0 or valkey 8, or newer");
-        Some(Failure { kind: StoreErrorKind::Config, message, ..error::unreachable(at, "") })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn greeting(text: &str) -> Greeting {
-        Greeting::read(&Value::BulkString(text.as_bytes().to_vec())).expect("a greeting")
-    }
-
-    #[test]
-    fn the_life_and_the_age_of_a_server_are_read() {
-        let text = "# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\n";
-        let new = greeting(text);
-        assert_eq!(new.incarnation, Some(Incarnation::new("abc")));
-        assert_eq!(new.too_old, None);
-        assert_eq!(greeting("redis_version:6.2.14\n").too_old.as_deref(), Some("redis 6.2.14"));
-        let valkey = "redis_version:7.2.4\r\nvalkey_version:";
-        assert_eq!(greeting(&format!("{valkey}8.0.1\r\n")).too_old, None);
-        let old = greeting(&format!("{valkey}7.2.8\r\n"));
-        assert_eq!(old.too_old.as_deref(), Some("valkey 7.2.8"));
-        assert!(old.refusal("redis://h:1/0").is_some_and(|f| f.message.contains("valkey 7.2.8")));
-        assert_eq!(new.uptime, None);
-        let uptime = |text| greeting(text).uptime.map(|uptime| uptime.as_secs());
-        assert_eq!(uptime("uptime_in_seconds:12\r\n"), Some(12));
-        assert_eq!(uptime("uptime_in_seconds:-3\r\n"), Some(0));
-        assert_eq!(greeting("nothing").too_old, None);
-        let primary = greeting("role:master\nmaster_replid:a\n");
-        assert!(primary.is_primary && primary.is_usable());
-        let replica = greeting(
-            "role:slave\nmaster_host:10.0.0.1\nmaster_port:7\nslave_read_only:1\nmaster_replid:a\n",
-        );
-        assert!(!replica.is_primary && !replica.is_usable());
-        let refusal = replica.refusal("redis://h:1/0").expect("a refusal");
-        assert!(refusal.message.contains("a replica of 10.0.0.1:7"), "{}", refusal.message);
-        assert!(refusal.retire && replica.replica.is_some_and(|replica| replica.wrote_nothing()));
-        assert_eq!(Greeting::read(&Value::Int(1)), None);
-    }
 }

@@ -21,7 +21,7 @@ use fencelock_store::{Outcome, StoreErrorKind};
 
 use super::{link::Link, sentinels::Sentinels};
 use crate::{
-    error::Failure,
+    error::{self, Failure},
     script::Question,
     url::{Place, RedisUrl},
 };
@@ -41,7 +41,11 @@ struct Leads {
     place: Option<Place>,
     /// The question about the way that was answered with this place.
     since: u64,
+    /// Counts the times that all connections were given up because of the role of their server.
+    left: u64,
     links: Vec<Weak<Link>>,
+    /// None is made any more.
+    closed: bool,
 }
 
 /// A place to connect to, as it was known when it was asked for.
@@ -49,6 +53,8 @@ struct Leads {
 pub(super) struct Destination {
     pub(super) place: Place,
     asked: u64,
+    /// How often connections had been given up when it was asked for.
+    left: u64,
 }
 
 impl Route {
@@ -70,14 +76,22 @@ impl Route {
     /// Where the next connection leads.
     ///
     /// # Errors
-    /// No sentinel knows.
-    pub(super) async fn destination(&self, url: &RedisUrl) -> Result<Destination, Failure> {
+    /// No sentinel knows, or all was closed.
+    pub(super) async fn destination(
+        &self,
+        url: &RedisUrl,
+        at: &str,
+    ) -> Result<Destination, Failure> {
         let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let left = match &*self.leads() {
+            Leads { closed: true, .. } => return Err(error::closed(at)),
+            leads => leads.left,
+        };
         let place = match &self.sentinels {
             Some(sentinels) => sentinels.primary().await?,
             None => url.place.clone(),
         };
-        Ok(Destination { place, asked })
+        Ok(Destination { place, asked, left })
     }
 
     /// How long one attempt to connect may take, at most.
@@ -91,13 +105,26 @@ impl Route {
         self.sentinels.is_some()
     }
 
-    /// Takes a new connection into use, and gives up those that lead elsewhere. False when a newer
-    /// answer led elsewhere meanwhile.
-    pub(super) fn take(&self, destination: &Destination, link: &Arc<Link>) -> bool {
+    /// Takes a new connection into use, and gives up those that lead elsewhere.
+    ///
+    /// # Errors
+    /// A newer answer led elsewhere meanwhile, or all connections were given up since it was begun:
+    /// what its server said of its role may be older than that. Or all was closed.
+    pub(super) fn take(
+        &self,
+        destination: &Destination,
+        link: &Arc<Link>,
+        at: &str,
+    ) -> Result<(), Failure> {
         let mut leads = self.leads();
+        if leads.closed {
+            return Err(error::closed(at));
+        }
         let elsewhere = leads.place.as_ref().is_some_and(|place| *place != destination.place);
-        if elsewhere && destination.asked < leads.since {
-            return false;
+        // What a URL names says what it is behind this, not before.
+        let is_stale = self.must_be_primary() && destination.left != leads.left;
+        if is_stale || elsewhere && destination.asked < leads.since {
+            return Err(error::unreachable(at, "the primary is another since"));
         }
         let left = if elsewhere { std::mem::take(&mut leads.links) } else { Vec::new() };
         leads.place = Some(destination.place.clone());
@@ -106,12 +133,33 @@ impl Route {
         leads.links.push(Arc::downgrade(link));
         drop(leads);
         give_up(&left);
-        true
+        Ok(())
     }
 
-    /// The server is not the one to ask: gives up all connections to it.
-    pub(super) fn leave(&self) {
-        let left = std::mem::take(&mut self.leads().links);
+    /// Gives up all connections for good, and those that are being made.
+    pub(super) fn close(&self) {
+        let mut leads = self.leads();
+        leads.closed = true;
+        let left = std::mem::take(&mut leads.links);
+        drop(leads);
+        give_up(&left);
+    }
+
+    /// The server is not the one to ask: gives up all connections to it, and those that are being
+    /// made. Nothing is new where it was said on a connection that had been given up before: those
+    /// that were made since then have said what they are themselves.
+    pub(super) fn leave(&self, said_on: Option<&Arc<Link>>) {
+        let mut leads = self.leads();
+        let is_news = match said_on {
+            Some(link) => leads.links.iter().any(|known| known.as_ptr() == Arc::as_ptr(link)),
+            None => !leads.links.is_empty(),
+        };
+        if !is_news {
+            return;
+        }
+        leads.left += 1;
+        let left = std::mem::take(&mut leads.links);
+        drop(leads);
         give_up(&left);
     }
 

@@ -57,7 +57,7 @@ pub(crate) async fn seed(
 ) -> StoreResult<Initialised> {
     // Who the server is, and since when: the guard of this call decides nothing.
     let greeting = wire.look_at_server(by).await?;
-    let left = greeting.uptime.map(|uptime| crate::guard::left(max_ttl, uptime, Duration::ZERO));
+    let left = greeting.uptime.map(|uptime| crate::guard::left(max_ttl, uptime));
     let mut question = Question::script(&SCRIPT, 1, (5, 256)).admission(Admission::Any);
     question.arg(&wire.keys.own(crate::guard::MARKER));
     question.arg(&ttl_digits(max_ttl));

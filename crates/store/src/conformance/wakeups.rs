@@ -76,6 +76,12 @@ pub(super) async fn listening(store: &impl Store) -> Option<(Arc<Ear>, Subscript
     None
 }
 
+/// The same of a store that has lines. One without them has nothing to hand over: it only says when
+/// it makes sense to ask.
+async fn in_line(store: &impl Store) -> Option<(Arc<Ear>, Subscription)> {
+    listening(store).await.filter(|_| store.capabilities().queue)
+}
+
 /// A request that waits, and is told at `listener`.
 pub(super) fn waiting(at: LockName, token: Token, listener: Option<ListenerId>) -> AcquireRequest {
     let mut waits = request(at, token);
@@ -123,7 +129,7 @@ pub async fn a_release_hands_the_lease_to_the_next_and_tells_it(harness: &impl H
     let store = harness.fresh().await;
     let other = harness.another(&store).await;
     let (first, second) = (token(), token());
-    let Some((ear, subscription)) = listening(&other).await else { return };
+    let Some((ear, subscription)) = in_line(&other).await else { return };
     let held = store.take_fenced(name("k"), first).await;
     let waits = waiting(name("k"), second, Some(subscription.listener));
     other.queue(&waits, 1).await;
@@ -142,7 +148,7 @@ pub async fn a_release_hands_the_lease_to_the_next_and_tells_it(harness: &impl H
 pub async fn a_hand_over_says_which_question_of_the_waiter_it_answers(harness: &impl Harness) {
     let store = harness.fresh().await;
     let other = harness.another(&store).await;
-    let Some((ear, subscription)) = listening(&other).await else { return };
+    let Some((ear, subscription)) = in_line(&other).await else { return };
     let holder = token();
     let _ = store.take(name("k"), holder).await;
     let mut waits = waiting(name("k"), token(), Some(subscription.listener));
@@ -167,8 +173,8 @@ pub async fn a_hand_over_says_which_question_of_the_waiter_it_answers(harness: &
 pub async fn only_the_one_whose_turn_it_is_hears_of_a_release(harness: &impl Harness) {
     let store = harness.fresh().await;
     let other = harness.another(&store).await;
-    let Some((first_ear, first)) = listening(&store).await else { return };
-    let Some((second_ear, second)) = listening(&other).await else { return };
+    let Some((first_ear, first)) = in_line(&store).await else { return };
+    let Some((second_ear, second)) = in_line(&other).await else { return };
     assert_ne!(first.listener, second.listener);
     let holder = token();
     let _ = store.take(name("k"), holder).await;
@@ -191,7 +197,7 @@ pub async fn only_the_one_whose_turn_it_is_hears_of_a_release(harness: &impl Har
 pub async fn the_holder_is_told_once_that_somebody_waits(harness: &impl Harness) {
     let store = harness.fresh().await;
     let other = harness.another(&store).await;
-    let Some((ear, subscription)) = listening(&store).await else { return };
+    let Some((ear, subscription)) = in_line(&store).await else { return };
     let mut asked = request(name("k"), token());
     asked.listener = Some(subscription.listener);
     let _ = store.take_as(&asked).await;
@@ -208,8 +214,8 @@ pub async fn the_holder_is_told_once_that_somebody_waits(harness: &impl Harness)
 
 pub async fn a_renewal_says_where_the_holder_listens_from_then_on(harness: &impl Harness) {
     let store = harness.fresh().await;
-    let Some((first_ear, first)) = listening(&store).await else { return };
-    let Some((second_ear, second)) = listening(&store).await else { return };
+    let Some((first_ear, first)) = in_line(&store).await else { return };
+    let Some((second_ear, second)) = in_line(&store).await else { return };
     let mut asked = request(name("k"), token());
     asked.listener = Some(first.listener);
     let _ = store.take_as(&asked).await;
@@ -228,7 +234,7 @@ pub async fn a_renewal_says_where_the_holder_listens_from_then_on(harness: &impl
 pub async fn whoever_is_first_in_line_is_told_of_a_nearer_end(harness: &impl Harness) {
     let store = harness.fresh().await;
     let other = harness.another(&store).await;
-    let Some((ear, subscription)) = listening(&other).await else { return };
+    let Some((ear, subscription)) = in_line(&other).await else { return };
     let holder = token();
     let _ = store.take(name("k"), holder).await;
     let waits = waiting(name("k"), token(), Some(subscription.listener));
@@ -240,7 +246,7 @@ pub async fn whoever_is_first_in_line_is_told_of_a_nearer_end(harness: &impl Har
 pub async fn a_forced_release_tells_the_next(harness: &impl Harness) {
     let store = harness.fresh().await;
     let other = harness.another(&store).await;
-    let Some((ear, subscription)) = listening(&other).await else { return };
+    let Some((ear, subscription)) = in_line(&other).await else { return };
     let _ = store.take(name("k"), token()).await;
     let waits = waiting(name("k"), token(), Some(subscription.listener));
     other.queue(&waits, 1).await;
@@ -271,7 +277,7 @@ pub async fn a_place_whose_listener_is_gone_is_passed_over_by_the_same_release(
 ) {
     let store = harness.fresh().await;
     let other = harness.another(&store).await;
-    let Some((_ear, gone)) = listening(&other).await else { return };
+    let Some((_ear, gone)) = in_line(&other).await else { return };
     let listener = gone.listener;
     drop(gone);
     let passed_over = async {
@@ -304,8 +310,8 @@ pub async fn listeners_of_one_client_hear_what_is_theirs_and_nothing_after_their
     harness: &impl Harness,
 ) {
     let store = harness.fresh().await;
-    let Some((first_ear, first)) = listening(&store).await else { return };
-    let Some((second_ear, second)) = listening(&store).await else { return };
+    let Some((first_ear, first)) = in_line(&store).await else { return };
+    let Some((second_ear, second)) = in_line(&store).await else { return };
     assert_ne!(first.listener, second.listener);
     let mut asked = request(name("a"), token());
     asked.listener = Some(first.listener);
