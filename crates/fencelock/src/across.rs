@@ -366,16 +366,7 @@ impl AcrossGuard {
     pub async fn release(self) -> Released {
         let mut worst = Released::Held;
         for guard in self.guards.into_iter().rev() {
-            let released = guard.release().await;
-            let rank = |released: Released| match released {
-                Released::Held => 0,
-                Released::Unknown => 1,
-                Released::Expired => 2,
-                Released::Taken => 3,
-            };
-            if rank(released) > rank(worst) {
-                worst = released;
-            }
+            worst = worst.or_worse(guard.release().await);
         }
         worst
     }
@@ -436,7 +427,7 @@ impl AcrossHeld {
 }
 
 /// The first of several futures that ends; there are as many as a set has names, at most.
-async fn first<F: Future>(futures: impl Iterator<Item = F>) -> F::Output {
+pub(crate) async fn first<F: Future>(futures: impl Iterator<Item = F>) -> F::Output {
     let mut all: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
     poll_fn(|cx| {
         for future in &mut all {

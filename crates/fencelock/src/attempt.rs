@@ -14,8 +14,8 @@ use std::{
 };
 
 use fencelock_core::{
-    AcquireRequest, Acquired, Busy, Fence, Grant, HandOff, Moment, PlaceRequest, Queued, Refusal,
-    ReleaseRequest, StoreTime, min_validity,
+    AcquireRequest, Acquired, Busy, Fence, Grant, HandOff, Mode, Moment, PlaceRequest, Queued,
+    Refusal, ReleaseRequest, StoreTime, min_validity,
 };
 use fencelock_store::{Outcome, Reply, StoreError, rt};
 
@@ -192,14 +192,27 @@ impl Armed {
                 return Ok(Tried::Queued(queued, reply.at));
             }
             Acquired::Foreign(foreign) => {
-                let what = format!("{} sits at the key of `{}`", foreign.kind, foreign.name);
-                return Err(self.error(ErrorKind::ForeignValue, what));
+                return Err(self.named(Error::foreign(
+                    &foreign.name,
+                    &foreign.kind,
+                    &self.request.mode,
+                )));
             }
             Acquired::Refused(Refusal::FenceAhead) => {
                 return Err(self.error(ErrorKind::FenceAhead, Refusal::FenceAhead.to_string()));
             }
             Acquired::Refused(Refusal::QueueFull) => {
                 return Err(self.error(ErrorKind::QueueFull, Refusal::QueueFull.to_string()));
+            }
+            Acquired::Refused(refusal @ Refusal::CrowdFull) => {
+                return Err(self.error(ErrorKind::QueueFull, refusal.to_string()));
+            }
+            Acquired::Refused(Refusal::LimitDiffers { limit }) => {
+                return Err(self.named(Error::limit_differs(&self.request.mode, limit)));
+            }
+            Acquired::Refused(Refusal::TokenRetired) if self.counts_once() => {
+                let what = "it belongs to a use of this name that is over";
+                return Err(self.error(ErrorKind::TooLate, what));
             }
             Acquired::Refused(refusal @ Refusal::DeadlinePassed) => {
                 return Ok(Tried::Failed(self.error(ErrorKind::TooLate, refusal.to_string())));
@@ -286,6 +299,7 @@ impl Armed {
             metadata: request.metadata.clone(),
             stray,
             policy: self.manner.policy,
+            mode: request.mode.clone(),
         };
         let context = &self.context;
         let (drift, clock) = (context.settings.drift, context.clock.clone());
@@ -307,8 +321,17 @@ impl Armed {
         if passing { Ok(error) } else { Err(error) }
     }
 
+    /// Whether another token would count as another: a step of a latch, a party of a barrier.
+    fn counts_once(&self) -> bool {
+        matches!(self.request.mode, Mode::CountDown { .. } | Mode::Meeting { .. })
+    }
+
     fn error(&self, kind: ErrorKind, what: impl Into<String>) -> Error {
-        Error::new(kind, what).with_names(&self.request.names).with_store(&self.context.display)
+        self.named(Error::new(kind, what))
+    }
+
+    fn named(&self, error: Error) -> Error {
+        error.with_names(&self.request.names).with_store(&self.context.display)
     }
 
     fn copies(&self) -> Copies {
@@ -325,6 +348,10 @@ impl Armed {
 impl Drop for Armed {
     fn drop(&mut self) {
         if (self.copies == 0 && !self.placed) || self.context.is_forked() {
+            return;
+        }
+        // A step that was taken stays: others may have gone on because of it.
+        if matches!(self.request.mode, Mode::CountDown { .. }) {
             return;
         }
         let mut release = ReleaseRequest::new(self.request.names.clone(), self.request.token);

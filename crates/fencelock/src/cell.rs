@@ -15,8 +15,8 @@ use std::{
 };
 
 use fencelock_core::{
-    Binding, Drift, FencingToken, Holder, Lease, LeaseState, LossReason, Metadata, Moment, Names,
-    ReleaseRequest, RenewRequest, RenewalSchedule, Retain, Token, Ttl, min_validity,
+    Binding, Drift, FencingToken, Holder, Lease, LeaseState, LossReason, Metadata, Mode, Moment,
+    Names, ReleaseRequest, RenewRequest, RenewalSchedule, Retain, Token, Ttl, min_validity,
 };
 use fencelock_store::{Clock, rt};
 
@@ -47,6 +47,8 @@ pub(crate) struct Fixed {
     pub(crate) stray: Option<Stray>,
     /// How long it may be held.
     pub(crate) policy: Policy,
+    /// How it lives beside others.
+    pub(crate) mode: Mode,
 }
 
 /// Copies of a request whose answers were not seen, although another was granted.
@@ -86,6 +88,8 @@ pub(crate) struct LeaseCell {
     pub(crate) terms: Terms,
     clock: Clock,
     drift: Drift,
+    /// For how long the store granted it.
+    granted: Duration,
     deadline: AtomicU64,
     state: AtomicU8,
     lease: Mutex<Tracked>,
@@ -167,12 +171,14 @@ impl LeaseCell {
         };
         let terms = Terms::new(fixed.policy, grant.since(), answered);
         let lease = lease.limited(terms.limit);
-        let store_end = store_end(drift, grant.claim.unwrap_or(left), answered);
+        let granted = grant.claim.unwrap_or(left);
+        let store_end = store_end(drift, granted, answered);
         Self {
             fixed,
             terms,
             clock,
             drift,
+            granted,
             deadline: AtomicU64::new(lease.deadline().as_nanos()),
             state: AtomicU8::new(encode(lease.state())),
             lease: Mutex::new(Tracked { lease, last_try: None, store_end, stepped: None }),
@@ -220,9 +226,9 @@ impl LeaseCell {
         let _panicked = panic::catch_unwind(wake);
     }
 
-    /// For how long the store last granted it.
-    pub(crate) fn remaining_at_grant(&self) -> Duration {
-        self.tracked().lease.term()
+    /// For how long the store granted it, before any renewal.
+    pub(crate) const fn remaining_at_grant(&self) -> Duration {
+        self.granted
     }
 
     /// What an answer to a renewal says besides.

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use fencelock_core::{InspectRequest, ListRequest, LockName, Moment, Names, Token};
+use fencelock_core::{InspectRequest, ListRequest, LockName, Moment, Names, Owner, Token};
 use fencelock_store::{Capabilities, Clock, Store};
 
 use crate::{
-    ClientBuilder, Danger, Election, Error, ErrorKind, Guard, Inspection, Mutex, Renew, Revoked,
-    Ticket, TokenLease,
+    Barrier, ClientBuilder, Composite, Danger, Election, Error, ErrorKind, Guard, Inspection,
+    Latch, Mutex, Part, Reentrant, Renew, Revoked, RwLock, Semaphore, Ticket, TokenLease,
     context::{Context, Settings},
     leave, revoke,
 };
@@ -114,6 +114,60 @@ impl Client {
         Mutex::new(self.clone(), names)
     }
 
+    /// A read-write lock by name. No I/O; a wrong name is told by the first verb.
+    pub fn rwlock<N>(&self, name: N) -> RwLock
+    where
+        N: TryInto<LockName>,
+        N::Error: fmt::Display,
+    {
+        RwLock::new(self.mutex(name))
+    }
+
+    /// A semaphore by name, with so many permits. No I/O; a wrong name or limit is told by the first
+    /// verb.
+    pub fn semaphore<N>(&self, name: N, limit: u32) -> Semaphore
+    where
+        N: TryInto<LockName>,
+        N::Error: fmt::Display,
+    {
+        Semaphore::new(self.mutex(name), limit)
+    }
+
+    /// A mutex that its owner may take again: 1 to 64 bytes that the caller chose. No I/O; a wrong
+    /// name or owner is told by the first verb.
+    pub fn reentrant<N>(&self, name: N, owner: impl Into<Vec<u8>>) -> Reentrant
+    where
+        N: TryInto<LockName>,
+        N::Error: fmt::Display,
+    {
+        Reentrant::new(self.mutex(name), Owner::new(owner).map_err(|error| error.to_string()))
+    }
+
+    /// A latch by name, which so many steps open. No I/O; a wrong name or count is told by the first
+    /// verb.
+    pub fn latch<N>(&self, name: N, count: u32) -> Latch
+    where
+        N: TryInto<LockName>,
+        N::Error: fmt::Display,
+    {
+        Latch::new(self.mutex(name), count)
+    }
+
+    /// A barrier by name, for so many parties. No I/O; a wrong name or number is told by its verb.
+    pub fn barrier<N>(&self, name: N, parties: u32) -> Barrier
+    where
+        N: TryInto<LockName>,
+        N::Error: fmt::Display,
+    {
+        Barrier::new(self.mutex(name), parties)
+    }
+
+    /// Several locks of different kinds as one, also of other clients. No I/O; what is wrong with a
+    /// part is told by the first verb.
+    pub fn all_of(&self, parts: impl IntoIterator<Item = Part>) -> Composite {
+        Composite::new(parts.into_iter().collect())
+    }
+
     /// An election by name. No I/O; a wrong name is told by the first verb.
     pub fn election<N>(&self, name: N) -> Election
     where
@@ -178,7 +232,7 @@ impl Client {
         Inspection::of(reply.answer).ok_or_else(unknown)
     }
 
-    /// Asks the holder of one name to give it back, and says who that is. The request stands in the
+    /// Asks the holder of one name (or all who hold it together) to give it back, and says who that is. The request stands in the
     /// store's record: the holder is told at once where the store can, and with each renewal
     /// ([`Guard::revoked`]). The lease goes on for as long as its holder wants.
     ///

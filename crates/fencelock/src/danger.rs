@@ -17,7 +17,8 @@ impl<'a> Danger<'a> {
         Self { context }
     }
 
-    /// Frees a name whoever holds it, and says who that was; nothing when nobody did.
+    /// Frees a name whoever holds it, and says who that was; nothing when nobody did. All who hold it
+    /// together are freed of it: every reader, every permit, every step of a latch.
     ///
     /// A holder that lives goes on until its next renewal tells it: for that time two may work.
     ///

@@ -5,7 +5,7 @@
 
 use std::{error, fmt, sync::Arc, time::Duration};
 
-use fencelock_core::{LossReason, Names};
+use fencelock_core::{ForeignKind, LockName, LossReason, Mode, Names};
 use fencelock_store::{Outcome, StoreError, StoreErrorKind};
 
 use crate::HolderView;
@@ -29,11 +29,12 @@ pub enum ErrorKind {
     /// The lock was granted, but the replicas (or the disk) that were to acknowledge it did not; it
     /// was given back.
     NotAcknowledged,
-    /// Too many wait for the lock already.
+    /// Too many wait for the lock already, or hold it together.
     QueueFull,
     /// The store refused who we are or what we may do.
     Denied,
-    /// Something that is not a lock of this format sits at the key; it was left alone.
+    /// Something that is not a lock of this format sits at the key, or another kind of lock; it was
+    /// left alone.
     ForeignValue,
     /// The fencing token floor is too far ahead of the store's clock.
     FenceAhead,
@@ -44,7 +45,8 @@ pub enum ErrorKind {
     /// Several names can't be taken in one step, because different servers of a cluster keep them.
     /// Nothing was sent: see [`across_slots`](crate::Mutex::across_slots).
     CrossSlot,
-    /// A name, a ttl, a url or another setting is wrong. Nothing was sent.
+    /// A name, a ttl, a url or another setting is wrong, and nothing was sent; or the limit of a
+    /// semaphore (latch, barrier) is another than the one that the store keeps, and nothing was done.
     Config,
     /// The request was sent and its fate is not known; what it may have taken is being given back.
     Unknown,
@@ -73,6 +75,8 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     what: String,
+    /// What to try, where that is not the same for the whole kind.
+    hint: Option<&'static str>,
     names: Option<Names>,
     store: Option<Arc<str>>,
     loss: Option<LossReason>,
@@ -85,6 +89,7 @@ impl Error {
         Self(Box::new(Inner {
             kind,
             what: what.into(),
+            hint: None,
             names: None,
             store: None,
             loss: None,
@@ -129,6 +134,33 @@ impl Error {
         error
     }
 
+    /// Something else than what was asked for is at a name: another kind of lock, or no lock.
+    pub(crate) fn foreign(name: &LockName, there: &ForeignKind, asked: &Mode) -> Self {
+        match there {
+            ForeignKind::Kind(kind) => {
+                let what = format!("`{name}` is a {kind} at the moment, and no {}", asked.kind());
+                Self::new(ErrorKind::ForeignValue, what)
+                    .with_hint("choose another name, or wait until nobody holds it")
+            }
+            other => {
+                let what = format!("{other} sits at the key of `{name}`");
+                Self::new(ErrorKind::ForeignValue, what)
+            }
+        }
+    }
+
+    /// The store keeps another limit than the one that was said.
+    pub(crate) fn limit_differs(asked: &Mode, kept: u32) -> Self {
+        let (of, hint) = match asked {
+            Mode::Permits { .. } => ("permits", "agree on one, or change it with `set_limit`"),
+            Mode::Meeting { .. } => ("parties", "agree on one, or choose another name"),
+            _ => ("steps", "agree on one, or choose another name"),
+        };
+        let own = asked.limit().unwrap_or_default();
+        Self::config(format!("it was said to have {own} {of}, and the store keeps {kept}"))
+            .with_hint(hint)
+    }
+
     pub(crate) fn with_names(mut self, names: &Names) -> Self {
         self.0.names = Some(names.clone());
         self
@@ -136,6 +168,11 @@ impl Error {
 
     pub(crate) fn with_store(mut self, store: &Arc<str>) -> Self {
         self.0.store = Some(Arc::clone(store));
+        self
+    }
+
+    pub(crate) fn with_hint(mut self, hint: &'static str) -> Self {
+        self.0.hint = Some(hint);
         self
     }
 
@@ -253,7 +290,7 @@ impl fmt::Display for Error {
             (None, None) => {}
         }
         f.write_str(&inner.what)?;
-        if let Some(hint) = hint(inner.kind) {
+        if let Some(hint) = inner.hint.or_else(|| hint(inner.kind)) {
             write!(f, "; {hint}")?;
         }
         Ok(())

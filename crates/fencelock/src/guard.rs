@@ -336,6 +336,13 @@ impl Guard {
         listening::revoked(&self.context, &self.cell).await;
     }
 
+    /// Ends the guard, and sends nothing: what was granted holds nothing, or is to stay.
+    pub(crate) fn let_go(self) {
+        self.context.keeper.remove(&self.cell);
+        // The drop finds that it is over.
+        let _ending = self.cell.releasing();
+    }
+
     pub(crate) fn held(&self) -> Held {
         Held::new(Arc::clone(&self.context), Arc::clone(&self.cell), self.tenure)
     }

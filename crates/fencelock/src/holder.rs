@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use fencelock_core::{FencingToken, ForeignKind, Holder, LockName};
+use fencelock_core::{FencingToken, ForeignKind, Holder, Kind, LockName, Owner, Sharing};
 use fencelock_store::rt;
 use sha2::{Digest as _, Sha256};
 
@@ -19,6 +19,8 @@ use crate::{Position, error::rounded, metadata};
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct HolderView {
+    /// What kind of lock it holds.
+    pub kind: Kind,
     /// The name of its machine, as it says.
     pub host: Option<String>,
     /// Its process id, as it says.
@@ -41,12 +43,45 @@ pub struct HolderView {
     pub revoked: bool,
     /// Nobody renews the lease: it ends when what is left of it is over.
     pub unattended: bool,
+    /// How it is held by several together; nothing when it is held alone. What is above is then said
+    /// of the one who came last, but for `remaining` (until the last lease is over), `waiting`,
+    /// `revoked` (any was asked) and `unattended` (none is renewed).
+    pub sharing: Option<Box<SharingView>>,
+}
+
+/// Those who hold a name together: readers, permits, holds of one owner, steps of a latch.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct SharingView {
+    /// How many there are: for a re-entrant mutex, the hold count.
+    pub holders: u32,
+    /// How much of the limit they have: permits, or steps of a latch.
+    pub used: u32,
+    /// How much there is; nothing for a kind without a limit.
+    pub limit: Option<u32>,
+    /// The owner of all of them, where they are those of a re-entrant mutex.
+    pub owner: Option<Owner>,
+    /// In an inspection, the latest of the others.
+    pub others: Vec<HolderView>,
+}
+
+impl SharingView {
+    fn of(sharing: &Sharing) -> Self {
+        Self {
+            holders: sharing.holders,
+            used: sharing.used,
+            limit: sharing.limit,
+            owner: sharing.owner.clone(),
+            others: sharing.others.iter().map(HolderView::of).collect(),
+        }
+    }
 }
 
 impl HolderView {
     pub(crate) fn of(holder: &Holder) -> Self {
         let fields = metadata::read(&holder.metadata);
         Self {
+            kind: holder.kind,
             host: fields.host,
             pid: fields.pid,
             label: fields.label,
@@ -58,6 +93,20 @@ impl HolderView {
             waiting: holder.waiting,
             revoked: holder.revoked,
             unattended: holder.unattended,
+            sharing: holder.sharing.as_ref().map(|sharing| Box::new(SharingView::of(sharing))),
+        }
+    }
+
+    /// What keeps a contender waiting.
+    pub(crate) fn situation(&self) -> String {
+        let none = SharingView::default();
+        let SharingView { used, limit, .. } = self.sharing.as_deref().unwrap_or(&none);
+        let limit = limit.unwrap_or_default();
+        match self.kind {
+            Kind::Semaphore => format!("{used} of {limit} permits are held, the last by {self}"),
+            Kind::Latch => format!("{used} of {limit} steps were taken"),
+            Kind::Barrier => format!("fewer than {limit} parties came"),
+            _ => format!("held by {self}"),
         }
     }
 }
@@ -79,6 +128,10 @@ pub(crate) fn hash(proof: &[u8]) -> String {
 
 impl fmt::Display for HolderView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if matches!(self.kind, Kind::Latch | Kind::Barrier) {
+            // Nobody holds it.
+            return f.write_str(&self.situation());
+        }
         match (&self.label, &self.host, self.pid) {
             (Some(label), ..) => write!(f, "{}", display_safe(label))?,
             (None, None, None) => write!(f, "somebody")?,
@@ -90,6 +143,10 @@ impl fmt::Display for HolderView {
             (Some(host), None) => write!(f, "{space}host {}", display_safe(host))?,
             (None, Some(pid)) => write!(f, "{space}process {pid}")?,
             (None, None) => {}
+        }
+        match self.sharing.as_ref().map_or(1, |sharing| sharing.holders) {
+            0 | 1 => {}
+            holders => write!(f, " (and {} more)", holders - 1)?,
         }
         let now = SystemTime::UNIX_EPOCH + Duration::from_micros(rt::wall_now().as_micros());
         if let Some(age) = self.since.and_then(|since| now.duration_since(since).ok()) {

@@ -98,6 +98,12 @@ impl TokenLease {
         }
     }
 
+    /// The secret that proves the hold.
+    #[must_use]
+    pub fn token(&self) -> Token {
+        self.token
+    }
+
     /// A hash of the token, as an inspection shows it.
     #[must_use]
     pub fn token_hash(&self) -> String {

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use fencelock_core::{
-    Binding, ExchangeRequest, Exchanged, Grant, LeaseState, LossReason, Moment, ReleaseRequest,
-    RenewRequest, Renewed, StoreTime, Token, min_validity,
+    Binding, ExchangeRequest, Exchanged, Grant, LeaseState, LossReason, Mode, Moment,
+    ReleaseRequest, RenewRequest, Renewed, StoreTime, Token, min_validity,
 };
 use fencelock_store::{Outcome, StoreError, rt};
 
@@ -145,6 +145,7 @@ pub(crate) async fn adopt(
         metadata: own_metadata,
         stray: None,
         policy: Policy::default(),
+        mode: Mode::Exclusive,
     };
     let granted = Granted {
         ttl,

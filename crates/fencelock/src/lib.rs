@@ -34,6 +34,17 @@
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 //! ```
 //!
+//! # Which lock
+//! | to | use |
+//! |---|---|
+//! | be the only one | [`Client::mutex`], [`Client::mutexes`] for several names in one step |
+//! | read beside others, write alone | [`Client::rwlock`] |
+//! | be one of so many | [`Client::semaphore`] |
+//! | take again what the same job holds | [`Client::reentrant`] |
+//! | go on when all of them are done | [`Client::latch`] |
+//! | go on when all are there | [`Client::barrier`] |
+//! | hold several of these as one | [`Client::all_of`] |
+//!
 //! # What is promised
 //! One lease is exclusive while [`Guard::is_valid`], as long as clocks run at rates that differ by
 //! less than the [`Drift`], and the store loses no record. It is *not* promised that work whose
@@ -44,10 +55,12 @@
 
 mod across;
 mod attempt;
+mod barrier;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod cell;
 mod client;
+mod composite;
 mod connect;
 mod context;
 mod danger;
@@ -60,6 +73,7 @@ mod holder;
 #[cfg(feature = "redis")]
 mod initialise;
 mod keeper;
+mod latch;
 mod lease;
 mod leave;
 mod line;
@@ -72,9 +86,13 @@ mod process;
 mod queued;
 #[cfg(feature = "quorum")]
 mod quorum;
+mod recipe;
+mod reentrant;
 mod release;
 mod revoke;
 mod run;
+mod rwlock;
+mod semaphore;
 mod shared;
 mod state;
 mod stream;
@@ -86,9 +104,9 @@ mod url;
 mod waiting;
 
 pub use fencelock_core::{
-    Binding, Drift, FencingToken, FencingTokenError, ForeignKind, Jitter, LeaseState, LockName,
-    LossReason, Moment, Names, NamesError, ParseNameError, ParseTokenError, ProcessId,
-    RetryStrategy, Token, Ttl, TtlError,
+    Binding, Drift, FencingToken, FencingTokenError, ForeignKind, Jitter, Kind, LeaseState,
+    LockName, LossReason, Moment, Names, NamesError, Owner, OwnerError, ParseNameError,
+    ParseTokenError, ProcessId, RetryStrategy, Token, Ttl, TtlError,
 };
 pub use fencelock_store::{Capabilities, Clock, ManualClock, MemoryStore, Store};
 
@@ -101,19 +119,25 @@ pub use self::quorum::{ConnectQuorum, QuorumBuilder, connect_quorum};
 pub use self::telemetry::describe_metrics;
 pub use self::{
     across::{AcrossGuard, AcrossHeld, AcrossSlots},
+    barrier::{Barrier, BarrierPass},
     client::Client,
+    composite::{Composite, CompositeGuard, CompositeHeld, HeldPart, Part},
     connect::{ClientBuilder, Connect, RestartGuard, connect},
     danger::Danger,
     election::{Election, Leader, Leadership, Leading, Observation, Observed},
     error::{Error, ErrorKind, RetryAdvice},
     guard::Guard,
     held::Held,
-    holder::{BusyView, HolderView, Inspection, display_safe},
+    holder::{BusyView, HolderView, Inspection, SharingView, display_safe},
+    latch::Latch,
     lease::TokenLease,
     mutex::{Attempt, Mutex, Renew, Wait},
     queued::Queued,
+    reentrant::{Reentrant, ReentrantGuard},
     release::Released,
     revoke::Revoked,
+    rwlock::{ReadGuard, ReadHeld, RwLock, SharedToken, WriteGuard},
+    semaphore::{LimitChange, Permit, PermitHeld, Semaphore},
     ticket::Ticket,
     waiting::Position,
 };
@@ -129,9 +153,24 @@ pub mod store {
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// Compiles and runs the examples of the guide.
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../../../docs/guide/composite.md")]
+    struct Composite;
+    #[doc = include_str!("../../../docs/guide/latch.md")]
+    struct Latch;
+    #[doc = include_str!("../../../docs/guide/reentrant.md")]
+    struct Reentrant;
+    #[doc = include_str!("../../../docs/guide/rwlock.md")]
+    struct RwLock;
+    #[doc = include_str!("../../../docs/guide/semaphore.md")]
+    struct Semaphore;
+}
+
 /// Compiles and runs what the guide shows.
 #[cfg(all(doctest, feature = "metrics", feature = "tower"))]
-mod guide {
+mod guide_of_features {
     #[doc = include_str!("../../../docs/guide/observability.md")]
     struct Observability;
 

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, fmt, future::Future, sync::Arc, time::Duration};
 
-use fencelock_core::{Binding, FencingToken, Names, RetryStrategy};
+use fencelock_core::{Binding, FencingToken, Mode, Names, RetryStrategy};
 
 use crate::{
-    BusyView, Client, Error, ErrorKind, Guard, Held, Queued,
+    BusyView, Client, Error, Guard, Held, Queued,
     attempt::Tried,
     context::Context,
     plan::Plan,
@@ -86,6 +86,14 @@ impl<G> Attempt<G> {
             Self::Busy(_) => None,
         }
     }
+
+    /// The same answer with another kind of guard.
+    pub(crate) fn map<H>(self, wrap: impl FnOnce(G) -> H) -> Attempt<H> {
+        match self {
+            Self::Granted(guard) => Attempt::Granted(wrap(guard)),
+            Self::Busy(busy) => Attempt::Busy(busy),
+        }
+    }
 }
 
 /// A lock that excludes everybody else, or several taken all or nothing.
@@ -111,6 +119,11 @@ pub struct Mutex {
     client: Client,
     /// A wrong name is told by the first verb.
     pub(crate) names: Result<Names, String>,
+    /// How it is held; that of the other primitives, which are built on this recipe. A wrong number
+    /// is told by the first verb, too.
+    pub(crate) mode: Result<Mode, String>,
+    /// It excludes some who hold it together, so that a store that can't have those won't do.
+    pub(crate) needs_sharing: bool,
     pub(crate) ttl: Duration,
     pub(crate) wait: Wait,
     /// How tries are spaced, where the caller said so: then no place in a line is taken.
@@ -137,6 +150,8 @@ impl Mutex {
         Self {
             client,
             names,
+            mode: Ok(Mode::Exclusive),
+            needs_sharing: false,
             ttl: Self::DEFAULT_TTL,
             wait: Wait::default(),
             retry: None,
@@ -295,11 +310,7 @@ impl Mutex {
     /// for one that was not granted the lock.
     pub async fn lock(&self) -> Result<Guard, Error> {
         let plan = Plan::of(self)?;
-        run::check_nesting(self.context(), plan.names())?;
-        let mut acquiring = Acquiring::begin(self.context(), &plan, self.class);
-        let waiting = acquiring.span().within(waiting::lock(self, &plan, &mut acquiring));
-        let result = waiting.await;
-        acquiring.waited(result)
+        self.granted(&plan).await
     }
 
     /// Takes a place in the line at the store, which the caller keeps: for a `select!` in a loop,
@@ -311,15 +322,7 @@ impl Mutex {
     /// # Cancel safety
     /// As [`Mutex::lock`].
     pub async fn enqueue(&self) -> Result<Queued, Error> {
-        let plan = Plan::of(self)?;
-        run::check_nesting(self.context(), plan.names())?;
-        if !self.context().store.capabilities().queue {
-            let what = "this store or dialect has no line to wait in";
-            return Err(Error::new(ErrorKind::Unsupported, what)
-                .with_names(plan.names())
-                .with_store(&self.context().display));
-        }
-        Queued::take(self, plan).await
+        Queued::begin(self, |guard| guard).await
     }
 
     /// Tries to take the lock, once, for at most the request timeout of the client.
@@ -331,7 +334,7 @@ impl Mutex {
     /// As [`Mutex::lock`].
     pub async fn try_lock(&self) -> Result<Attempt, Error> {
         let plan = Plan::of(self)?;
-        run::check_nesting(self.context(), plan.names())?;
+        run::check_trying(self.context(), plan.names(), plan.mode())?;
         let mut acquiring = Acquiring::begin(self.context(), &plan, self.class);
         let trying = acquiring.span().within(waiting::try_once(self.context(), &plan));
         let result = trying.await;
@@ -373,6 +376,31 @@ impl Mutex {
 
     pub(crate) fn context(&self) -> &Arc<Context> {
         self.client.context()
+    }
+
+    /// Waits for what a plan of this recipe says.
+    pub(crate) async fn granted(&self, plan: &Plan) -> Result<Guard, Error> {
+        run::check_waiting(self.context(), plan.names(), plan.mode())?;
+        let mut acquiring = Acquiring::begin(self.context(), plan, self.class);
+        let waiting = acquiring.span().within(waiting::lock(self, plan, &mut acquiring));
+        let result = waiting.await;
+        acquiring.waited(result)
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The recipe of another primitive that is built on this one. Each waiter has a place of its own
+    /// at the store: a lease that others may join is not passed on inside a process.
+    pub(crate) fn in_mode(&self, mode: Result<Mode, String>) -> Self {
+        let mut recipe = self.clone();
+        recipe.mode = mode;
+        recipe.needs_sharing = true;
+        if recipe.order == Order::Turns {
+            recipe.order = Order::Strict;
+        }
+        recipe
     }
 }
 

@@ -5,8 +5,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fencelock_core::{AcquireRequest, Names, Token, Ttl, min_validity};
-use fencelock_store::rt;
+use fencelock_core::{AcquireRequest, Mode, Names, Token, Ttl, min_validity};
+use fencelock_store::{Capabilities, rt};
 
 use crate::{
     Error, ErrorKind, Mutex, Order, Renew,
@@ -20,6 +20,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     request: AcquireRequest,
+    /// The one token of all attempts, where doing it twice must come to the same.
+    token: Option<Token>,
     pub(crate) manner: Manner,
 }
 
@@ -51,6 +53,8 @@ impl Plan {
             let what = format!("{} takes at most {} names at once", can.dialect, can.max_names);
             return Err(Error::new(ErrorKind::Unsupported, what));
         }
+        let mode = mutex.mode.clone().map_err(Error::config)?;
+        check_mode(&can, &mode, mutex)?;
         if !can.fencing && (mutex.require_fencing || mutex.floor.is_some()) {
             let what = format!("the {} dialect has no fencing tokens", can.dialect);
             return Err(Error::new(ErrorKind::Unsupported, what));
@@ -73,11 +77,12 @@ impl Plan {
         request.floor = mutex.floor;
         request.barging = mutex.order == Order::Barging;
         request.unattended = policy.unattended;
+        request.mode = mode;
         // What is bound to this process can't be left behind by it.
         if can.binding && policy.min_hold.is_zero() {
             request.binding = mutex.binding.clone().unwrap_or_else(|| context.own_binding());
         }
-        Ok(Self { request, manner: Manner { renewal: mutex.renewal, policy } })
+        Ok(Self { request, token: None, manner: Manner { renewal: mutex.renewal, policy } })
     }
 
     /// The request with a token that no request ever had.
@@ -86,8 +91,17 @@ impl Plan {
     /// again: one rule with nothing to weigh, for a hundred nanoseconds.
     pub(crate) fn fresh_request(&self) -> AcquireRequest {
         let mut request = self.request.clone();
-        request.token = rt::fresh_token();
+        request.token = self.token.unwrap_or_else(rt::fresh_token);
         request
+    }
+
+    /// All attempts are one request, however often it is sent.
+    pub(crate) fn with_token(self, token: Token) -> Self {
+        Self { token: Some(token), ..self }
+    }
+
+    pub(crate) const fn mode(&self) -> &Mode {
+        &self.request.mode
     }
 
     pub(crate) const fn ttl(&self) -> Ttl {
@@ -100,7 +114,7 @@ impl Plan {
 
     /// Whether a lease that this process has is what is wanted here, and may be passed on.
     pub(crate) fn fits(&self, cell: &LeaseCell) -> bool {
-        let Self { request, manner } = self;
+        let Self { request, manner, .. } = self;
         let fixed = &cell.fixed;
         request.ttl == cell.ttl()
             // One that nobody renews is granted whole: see `Place::whole`.
@@ -122,6 +136,23 @@ impl Plan {
     pub(crate) fn names(&self) -> &Names {
         &self.request.names
     }
+}
+
+/// Checks that the store can hold a name in this way.
+fn check_mode(can: &Capabilities, mode: &Mode, mutex: &Mutex) -> Result<(), Error> {
+    if (mutex.needs_sharing || !mode.is_exclusive()) && !can.sharing {
+        let what = format!(
+            "no name is held by several together in this store (its dialect: {}), so only mutexes \
+             work",
+            can.dialect
+        );
+        return Err(Error::new(ErrorKind::Unsupported, what));
+    }
+    if matches!(mode, Mode::Meeting { .. }) && !can.queue {
+        let what = "this store or dialect has no line, where the parties of a barrier wait";
+        return Err(Error::new(ErrorKind::Unsupported, what));
+    }
+    Ok(())
 }
 
 /// Checks how long a lock shall be held.

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use crate::{
-    Error, Guard, Mutex, Position,
+    Error, ErrorKind, Guard, Mutex, Position,
     plan::Plan,
+    run,
     telemetry::Acquiring,
     waiting::{Place, Watch},
 };
@@ -17,21 +18,37 @@ use crate::{
 /// and a grant has to be taken up by one within its claim (half a second, or the ttl if that is
 /// shorter), or it goes to the next.
 #[must_use = "dropping it gives up the place"]
-pub struct Queued {
+pub struct Queued<G = Guard> {
     mutex: Mutex,
     plan: Plan,
     place: Place,
     /// It was free at once.
     granted: Option<Guard>,
+    wrap: Wrap<G>,
     /// From taking the place until the grant.
     acquiring: Acquiring,
 }
 
-impl Queued {
-    pub(crate) async fn take(mutex: &Mutex, plan: Plan) -> Result<Self, Error> {
-        let mut acquiring = Acquiring::begin(mutex.context(), &plan, mutex.class);
+/// How the guard becomes that of another primitive.
+type Wrap<G> = Box<dyn Fn(Guard) -> G + Send + Sync>;
+
+impl<G> Queued<G> {
+    /// Takes a place, if there is a line.
+    pub(crate) async fn begin(
+        mutex: &Mutex,
+        wrap: impl Fn(Guard) -> G + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        let (context, plan) = (mutex.context(), Plan::of(mutex)?);
+        run::check_waiting(context, plan.names(), plan.mode())?;
+        if !context.store.capabilities().queue {
+            let what = "this store or dialect has no line to wait in";
+            return Err(Error::new(ErrorKind::Unsupported, what)
+                .with_names(plan.names())
+                .with_store(&context.display));
+        }
+        let mut acquiring = Acquiring::begin(context, &plan, mutex.class);
         let span = acquiring.span();
-        let mut place = Place::new(mutex.context(), &plan);
+        let mut place = Place::new(context, &plan);
         let mut watch = Watch::new(mutex, &plan, mutex.wait.span(), &mut acquiring);
         let granted = span.within(place.take(&mut watch)).await;
         let granted = match granted.transpose() {
@@ -39,7 +56,8 @@ impl Queued {
             None => None,
             Some(result) => Some(acquiring.waited(result)?),
         };
-        Ok(Self { mutex: mutex.clone(), plan, place, granted, acquiring })
+        let (mutex, wrap) = (mutex.clone(), Box::new(wrap));
+        Ok(Self { mutex, plan, place, granted, wrap, acquiring })
     }
 
     /// Waits until the lock is granted; for as long as the handle's `wait` allows, each time.
@@ -49,15 +67,15 @@ impl Queued {
     ///
     /// # Cancel safety
     /// Safe: dropping the future keeps the place, and a grant that came meanwhile for its claim.
-    pub async fn granted(&mut self) -> Result<Guard, Error> {
+    pub async fn granted(&mut self) -> Result<G, Error> {
         if let Some(guard) = self.granted.take() {
-            return Ok(guard);
+            return Ok((self.wrap)(guard));
         }
         let (span, wait) = (self.acquiring.span(), self.mutex.wait.span());
         let mut watch = Watch::new(&self.mutex, &self.plan, wait, &mut self.acquiring);
         let guard = span.within(self.place.granted(&mut watch)).await?;
         // A wait that expired keeps its place: only a grant ends the acquire.
-        self.acquiring.waited(Ok(guard))
+        self.acquiring.waited(Ok(guard)).map(&self.wrap)
     }
 
     /// Where in the line it was when the store was last asked. Nothing once it is granted.
@@ -67,7 +85,7 @@ impl Queued {
     }
 }
 
-impl fmt::Debug for Queued {
+impl<G> fmt::Debug for Queued<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queued")
             .field("names", self.plan.names())

@@ -29,6 +29,19 @@ pub enum Released {
     Unknown,
 }
 
+impl Released {
+    /// What a release of several found.
+    pub(crate) fn or_worse(self, other: Self) -> Self {
+        let rank = |released: Self| match released {
+            Self::Held => 0,
+            Self::Unknown => 1,
+            Self::Expired => 2,
+            Self::Taken => 3,
+        };
+        if rank(other) > rank(self) { other } else { self }
+    }
+}
+
 /// A release is tried for so long before it is handed to the keeper.
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);

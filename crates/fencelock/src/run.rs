@@ -7,27 +7,62 @@ use std::{
     task::Poll,
 };
 
-use fencelock_core::{LeaseState, LockName, LossReason, Names};
+use fencelock_core::{LeaseState, LossReason, Mode, Names};
 use fencelock_store::rt;
 
 use crate::{Error, ErrorKind, Guard, Held, Released, context::Context, release};
 
 rt::task_local! {
     /// What the scoped work around the present one holds.
-    static HELD_HERE: Vec<(Arc<str>, Names)>;
+    static HELD_HERE: Vec<Around>;
 }
 
-/// Refuses names that this very task holds already: waiting for them would never end.
+/// What is held around some work.
+#[derive(Clone)]
+pub(crate) struct Around {
+    store: Arc<str>,
+    names: Names,
+    mode: Mode,
+}
+
+impl Around {
+    pub(crate) fn of(context: &Context, names: &Names, mode: &Mode) -> Self {
+        Self { store: Arc::clone(&context.identity), names: names.clone(), mode: mode.clone() }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    Waiting,
+    Once,
+}
+
+/// Refuses to wait alone for names that this very task holds already.
 pub(crate) fn check_nesting(context: &Context, names: &Names) -> Result<(), Error> {
-    let holds = |name: &LockName| {
-        let held_here = |held: &Vec<(Arc<str>, Names)>| {
-            held.iter().any(|(store, held)| {
-                **store == *context.identity && held.as_slice().binary_search(name).is_ok()
-            })
+    check(context, names, &Mode::Exclusive, Asks::Waiting)
+}
+
+/// Refuses to wait for names that this very task holds already, where that may never end.
+pub(crate) fn check_waiting(context: &Context, names: &Names, mode: &Mode) -> Result<(), Error> {
+    check(context, names, mode, Asks::Waiting)
+}
+
+/// Refuses to try for names that this very task holds already, where that can't succeed.
+pub(crate) fn check_trying(context: &Context, names: &Names, mode: &Mode) -> Result<(), Error> {
+    check(context, names, mode, Asks::Once)
+}
+
+fn check(context: &Context, names: &Names, mode: &Mode, asks: Asks) -> Result<(), Error> {
+    let check = |held: &Vec<Around>| {
+        let collides = |around: &&Around| {
+            *around.store == *context.identity && is_in_the_way(&around.mode, mode, asks)
         };
-        HELD_HERE.try_with(held_here).unwrap_or(false)
+        let mut around = held.iter().filter(collides);
+        around.find_map(|held| {
+            names.iter().find(|name| held.names.as_slice().binary_search(name).is_ok()).cloned()
+        })
     };
-    match names.iter().find(|name| holds(name)) {
+    match HELD_HERE.try_with(check).unwrap_or_default() {
         None => Ok(()),
         Some(name) => {
             let what = format!("`{name}` is held by the work that asks for it, further out");
@@ -35,6 +70,22 @@ pub(crate) fn check_nesting(context: &Context, names: &Names) -> Result<(), Erro
                 .with_names(names)
                 .with_store(&context.display))
         }
+    }
+}
+
+/// Whether what a task holds keeps it from what it asks for.
+///
+/// A reader that waits inside a reader may wait for a writer that waits for the outer one, and who
+/// waits for permits inside of permits may wait for somebody who does the same: both are refused. A
+/// try waits for nobody. Another kind of lock is the store's to refuse.
+fn is_in_the_way(held: &Mode, asked: &Mode, asks: Asks) -> bool {
+    match (held, asked) {
+        (held, asked) if held.kind() != asked.kind() => false,
+        (Mode::Owned(held), Mode::Owned(asked)) => held != asked,
+        (Mode::Shared, Mode::Shared) | (Mode::Permits { .. }, Mode::Permits { .. }) => {
+            asks == Asks::Waiting
+        }
+        _ => true,
     }
 }
 
@@ -50,7 +101,8 @@ where
         _ => None,
     };
     let work = || work(held.clone());
-    let outcome = scoped(guard.context(), guard.names(), work, state, held.lost()).await;
+    let around = Around::of(guard.context(), guard.names(), &guard.cell().fixed.mode);
+    let outcome = scoped_in(vec![around], work, state, held.lost()).await;
     let error = |reason: LossReason| {
         Error::lost(reason, Some(guard.age()))
             .with_names(guard.names())
@@ -86,8 +138,18 @@ pub(crate) async fn scoped<Fut: Future>(
     state: impl Fn() -> Option<LossReason>,
     lost: impl Future<Output = LossReason>,
 ) -> Result<Fut::Output, LossReason> {
+    scoped_in(vec![Around::of(context, names, &Mode::Exclusive)], work, state, lost).await
+}
+
+/// The same, where it is held in other ways.
+pub(crate) async fn scoped_in<Fut: Future>(
+    here: Vec<Around>,
+    work: impl FnOnce() -> Fut,
+    state: impl Fn() -> Option<LossReason>,
+    lost: impl Future<Output = LossReason>,
+) -> Result<Fut::Output, LossReason> {
     // The work is made inside the scope too, and dropped before anything is given back.
-    let scoped = HELD_HERE.scope(around(context, names), async { work().await });
+    let scoped = HELD_HERE.scope(around(here), async { work().await });
     rt::pin!(scoped);
     rt::pin!(lost);
     poll_fn(|cx| {
@@ -107,12 +169,13 @@ pub(crate) async fn scoped<Fut: Future>(
 /// The same for work that blocks its thread. Nothing can drop it when the lock is lost.
 #[cfg(feature = "blocking")]
 pub(crate) fn scoped_blocking<T>(context: &Context, names: &Names, work: impl FnOnce() -> T) -> T {
-    HELD_HERE.sync_scope(around(context, names), work)
+    let here = vec![Around::of(context, names, &Mode::Exclusive)];
+    HELD_HERE.sync_scope(around(here), work)
 }
 
-/// What is held inside of work under these names.
-fn around(context: &Context, names: &Names) -> Vec<(Arc<str>, Names)> {
+/// What is held inside of work that holds this, too.
+fn around(here: Vec<Around>) -> Vec<Around> {
     let mut around = HELD_HERE.try_with(Clone::clone).unwrap_or_default();
-    around.push((Arc::clone(&context.identity), names.clone()));
+    around.extend(here);
     around
 }

@@ -190,6 +190,22 @@ async fn a_dropped_wait_leaves_nothing_on_every_store() {
     .await;
 }
 
+/// Where a store has only mutexes it is refused at once, and that leaves nothing either.
+#[tokio::test]
+async fn a_dropped_wait_for_a_lock_that_others_may_join_leaves_nothing_on_every_store() {
+    waits_are_dropped(&["job"], |client| {
+        Box::pin(async {
+            drop(client.rwlock("job").ttl(TTL).read().await);
+            drop(client.reentrant("job", "me").ttl(TTL).lock().await);
+        })
+    })
+    .await;
+    waits_are_dropped(&["job"], |client| {
+        Box::pin(async { drop(client.rwlock("job").ttl(TTL).write().await) })
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_dropped_place_leaves_nothing_on_every_store() {
     waits_are_dropped(&["job"], |client| {

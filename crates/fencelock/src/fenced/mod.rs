@@ -25,6 +25,12 @@
 //! `READ`, `RAISE` or `read`). Otherwise a late write of the holder before it can land between its
 //! read and its first write, and what it writes then is made of what it read too early.
 //!
+//! # Readers beside a writer
+//! The resource keeps the highest token of a writer. A reader of a
+//! [read-write lock](crate::RwLock) has a [`SharedToken`], which no write helper takes: it is refused
+//! below that and never raises it ([`check_read`], [`redis::READ_SHARED`], [`sql::MAY_READ`]). A
+//! permit of a semaphore has nothing that could be checked.
+//!
 //! # What this relies on
 //! - The resource keeps the highest token as *durably* as the data. One that forgets it lets
 //!   everybody in, once.
@@ -43,6 +49,8 @@
 //! - Reads, unless they give the token too.
 
 use fencelock_core::FencingToken;
+
+use crate::SharedToken;
 
 pub mod file;
 pub mod http;
@@ -103,6 +111,35 @@ pub fn check(highest: Option<FencingToken>, token: FencingToken) -> Checked {
         Some(highest) if highest > token => Checked::Stale { highest },
         _ => Checked::Accepted(()),
     }
+}
+
+/// The rule for a reader beside others: whether it may read where `highest` is the largest token of a
+/// *writer* that was seen. It is not noted: a reader never raises it.
+///
+/// Refused is a reader from before the last writer: what it reads is not what it was granted. This
+/// does not keep a writer from before it from writing after the look; only a writer that came later,
+/// and gave its token first, does that.
+///
+/// # Examples
+/// ```
+/// use fencelock::fenced::{Checked, check_read};
+///
+/// # async fn example() -> Result<(), fencelock::Error> {
+/// let locks = fencelock::connect("memory:").await?;
+/// let lock = locks.rwlock("catalogue");
+/// let early = lock.read().await?;
+/// let before = early.shared_token().expect("a number");
+/// drop(early);
+/// let writer = lock.write().await?;
+/// let highest = writer.fencing_token();
+/// let late = writer.downgrade().await?;
+/// assert!(check_read(highest, before).is_stale());
+/// assert_eq!(check_read(highest, late.shared_token().expect("a number")), Checked::Accepted(()));
+/// # Ok(()) }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
+pub fn check_read(highest: Option<FencingToken>, token: SharedToken) -> Checked {
+    check(highest, token.number())
 }
 
 /// The form in which a token is kept where text is compared: 16 digits, so that the order of the

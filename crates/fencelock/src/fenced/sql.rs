@@ -18,12 +18,15 @@
 //! not done again: it changes no row, and the token that stands there is its own.
 //!
 //! # A table of its own, for whatever a transaction changes
-//! [`CREATE`] once; then [`RAISE`] is the *first* statement of each transaction. When it changes no
+//! [`CREATE`] once; then [`RAISE`] is the *first* statement of each transaction that writes. When it changes no
 //! row, the transaction is rolled back. It locks the row of the fence until the end of the
 //! transaction, so who comes later with a larger token waits for the commit, and who comes later
 //! with a smaller one is refused. In this order nothing can come in between, at every isolation
 //! level; where it is above READ COMMITTED, PostgreSQL may report a serialization failure instead:
 //! begin anew then, as always.
+//!
+//! A reader of a [read-write lock](crate::RwLock) asks [`MAY_READ`] in the transaction in which it
+//! reads.
 //!
 //! In SQLite begin with `BEGIN IMMEDIATE`.
 //!
@@ -62,6 +65,8 @@
 
 use fencelock_core::{FencingToken, FencingTokenError};
 
+use crate::SharedToken;
+
 /// The table of the tokens: one row for each guarded thing.
 pub const CREATE: &str = "\
 CREATE TABLE IF NOT EXISTS fences (
@@ -84,6 +89,17 @@ ON CONFLICT (name) DO UPDATE SET token = excluded.token WHERE fences.token < exc
 
 /// The highest token of a thing: `$1` its name. To say who was there, not to decide by.
 pub const HIGHEST: &str = "SELECT token FROM fences WHERE name = $1";
+
+/// Whether a reader beside others may read a thing: `$1` its name, `$2` the [number](shared_number) of
+/// the reader. One row, true (1) or false (0); in the transaction in which it reads. It notes nothing.
+pub const MAY_READ: &str = "\
+SELECT NOT EXISTS (SELECT 1 FROM fences WHERE name = $1 AND token > $2)";
+
+/// The number of a reader as [`MAY_READ`] takes it. No other statement does.
+#[must_use]
+pub fn shared_number(token: SharedToken) -> i64 {
+    token.as_u64().cast_signed()
+}
 
 /// A token as these databases keep it.
 #[must_use]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   one task of many here:   line of this process --> turn --> place at the store --> guard
-//!   several names, strict:                                     place at the store --> guard
+//!   several names, strict, beside others:                      place at the store --> guard
 //!   several nodes, no line:  try, sleep until told, try again (told)
 //!   nobody tells anything:   try, sleep, try again (polling)
 //! ```
@@ -51,9 +51,15 @@ pub(crate) async fn lock(
         Some(retry) => polling::lock(&mut watch, retry).await,
         None if !can.queue && can.wakeups => told::lock(&mut watch).await,
         None if !can.queue => polling::lock(&mut watch, &mutex.context().settings.retry).await,
-        None if mutex.order == Order::Turns && plan.names().len() == 1 => in_turn(watch).await,
+        None if takes_turns(mutex, plan) => in_turn(watch).await,
         None => Place::new(mutex.context(), plan).granted(&mut watch).await,
     }
+}
+
+/// Whether the tasks of this process wait in a line of their own: where one lease can go from one to
+/// the next.
+fn takes_turns(mutex: &Mutex, plan: &Plan) -> bool {
+    mutex.order == Order::Turns && plan.names().len() == 1 && plan.mode().is_exclusive()
 }
 
 async fn lock_at_once(mut watch: Watch<'_>) -> Result<Guard, Error> {

@@ -13,7 +13,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fencelock_core::{Moment, PlaceRequest, Queued, StoreTime, Ttl};
+use fencelock_core::{Mode, Moment, PlaceRequest, Queued, StoreTime, Ttl};
 use fencelock_store::{StoreErrorKind, rt};
 
 use super::{
@@ -224,9 +224,22 @@ impl Place {
         self.position = None;
     }
 
+    /// How long a waiter needs to take something up.
+    fn pace(&self) -> Ttl {
+        let pace = SHORTEST_CLAIM.max(self.round_trip.saturating_mul(4));
+        Ttl::new(pace).unwrap_or(Ttl::MAX).min(self.plan.ttl())
+    }
+
+    /// For how long the lease is handed over.
     fn claim(&self) -> Ttl {
-        let claim = SHORTEST_CLAIM.max(self.round_trip.saturating_mul(4));
-        Ttl::new(claim).unwrap_or(Ttl::MAX).min(self.plan.ttl())
+        match self.plan.mode() {
+            // A party that hears too late of its meeting would wait for the next one: this is longer
+            // than the heart-beat, and nobody waits for it to be over.
+            Mode::Meeting { .. } => {
+                Ttl::new(self.plan.ttl().as_duration() / 2).unwrap_or(self.plan.ttl())
+            }
+            _ => self.pace(),
+        }
     }
 
     async fn ask(
@@ -235,7 +248,7 @@ impl Place {
         turn: Option<&Turn>,
     ) -> Result<Option<Guard>, Error> {
         self.context.keeper.start()?;
-        let claim = self.claim();
+        let (claim, pace) = (self.claim(), self.pace());
         let ear = self.ear();
         let reserve = turn.map_or(0, Turn::reserve);
         let (context, plan) = (Arc::clone(&self.context), &self.plan);
@@ -251,7 +264,7 @@ impl Place {
         armed.hear_with(ear);
         // It may have broken just now, before it knew of this route.
         let hears = armed.request().listener.is_some();
-        let live = live(hears, plan.is_barging(), claim);
+        let live = live(hears, plan.is_barging(), pace);
         armed.wish(PlaceRequest::new(claim, live), reserve);
         let tried_at = context.clock.now();
         watch.acquiring.asks();
@@ -281,7 +294,7 @@ impl Place {
                 self.failures = 0;
                 let view = watch.queued(&queued);
                 see(turn, view);
-                self.queued(&queued, hears, claim, live);
+                self.queued(&queued, hears, pace, live);
                 if !hears {
                     self.open_ear(watch).await;
                 }
@@ -290,7 +303,7 @@ impl Place {
             Tried::Busy(busy) => {
                 // No place was to be had: as without a line.
                 see(turn, watch.busy(&busy));
-                self.look_at = context.clock.now().saturating_add(claim.as_duration() / 2);
+                self.look_at = context.clock.now().saturating_add(pace.as_duration() / 2);
                 return Ok(None);
             }
             Tried::Failed(error) => error,
@@ -321,10 +334,10 @@ impl Place {
         }
     }
 
-    fn queued(&mut self, queued: &Queued, hears: bool, claim: Ttl, live: Duration) {
+    fn queued(&mut self, queued: &Queued, hears: bool, pace: Ttl, live: Duration) {
         let (place, waiting) = (queued.position, queued.busy.holder.waiting);
         self.position = Some(Position { place, waiting });
-        let beat = if hears { live / 3 } else { claim.as_duration() / 2 };
+        let beat = if hears { live / 3 } else { pace.as_duration() / 2 };
         // Where a lease ends with its process, only a look finds that out: the first in line looks.
         let watches = place == 1 && self.context.store.capabilities().binding;
         let beat = if watches { beat.min(WATCH_EVERY) } else { beat };
@@ -340,11 +353,11 @@ impl Place {
 }
 
 /// Who is told asks seldom; who is not, often, so that its place is not kept for long.
-fn live(hears: bool, is_barging: bool, claim: Ttl) -> Duration {
+fn live(hears: bool, is_barging: bool, pace: Ttl) -> Duration {
     match (hears, is_barging) {
         (true, false) => PlaceRequest::LIVE,
         (true, true) => BARGING_LIVE,
-        (false, _) => claim.as_duration().saturating_mul(2).max(Duration::from_secs(1)),
+        (false, _) => pace.as_duration().saturating_mul(2).max(Duration::from_secs(1)),
     }
 }
 

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use fencelock_core::{Busy, Moment, Queued};
 
 use crate::{
-    BusyView, Error, ErrorKind, Mutex, Position, context::Context, error::rounded, plan::Plan,
-    telemetry::Acquiring,
+    BusyView, Error, ErrorKind, HolderView, Mutex, Position, context::Context, error::rounded,
+    plan::Plan, telemetry::Acquiring,
 };
 
 /// A client that never reached its store gives up after this: its address is probably wrong.
@@ -115,12 +115,13 @@ impl<'a> Watch<'a> {
             .keeper
             .leases()
             .into_iter()
+            .filter(|_| holder.sharing.is_none())
             .find(|cell| cell.is_valid() && cell.fixed.names.iter().any(|own| *own == name));
         let by = match own {
             Some(cell) => {
                 format!("held by this process itself, since {} ago", rounded(cell.age()))
             }
-            None => format!("held by {holder}"),
+            None => holder.situation(),
         };
         Error::new(ErrorKind::WaitExpired, format!("not granted within {waited}: {which}{by}"))
             .with_names(plan.names())
@@ -134,5 +135,6 @@ fn says_the_same(a: &BusyView, b: &BusyView) -> bool {
     let (x, y) = (&a.holder, &b.holder);
     let same_process = x.host == y.host && x.pid == y.pid && x.label == y.label;
     let same_hold = a.name == b.name && same_process && x.fencing_token == y.fencing_token;
-    same_hold && a.position == b.position
+    let taken = |view: &HolderView| view.sharing.as_ref().map(|s| (s.holders, s.used));
+    same_hold && a.position == b.position && taken(x) == taken(y)
 }

@@ -7,6 +7,7 @@ mod cluster;
 mod examples;
 mod file;
 mod postgres;
+mod readers;
 mod redis;
 mod sqlite;
 

@@ -5,9 +5,13 @@
 
 mod ambig;
 mod awaits;
+mod beside;
+mod beside_cancel;
+mod beside_model;
 mod bounds;
 mod cancel;
 mod errors;
+mod gathering;
 mod hold;
 mod keeper_scale;
 mod leaving;

@@ -1,4 +1,5 @@
--- The check with which each of the scripts begins: write.lua, read.lua, remove.lua.
+-- The check with which each of the scripts begins: write.lua, read.lua, remove.lua,
+-- read_shared.lua.
 --
 -- KEYS  1 the guarded value: a hash. Its field `fencing_token` has the highest token that was seen
 -- ARGV  1 fencing token, 16 digits

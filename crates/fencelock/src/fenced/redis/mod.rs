@@ -1,4 +1,4 @@
-//! A value in Redis or Valkey that refuses the writes of a holder from before: three scripts, to
+//! A value in Redis or Valkey that refuses the writes of a holder from before: four scripts, to
 //! be run with any client.
 //!
 //! The value is a hash. The scripts keep the highest fencing token in its field
@@ -9,6 +9,7 @@
 //! |---|---|---|---|
 //! | [`WRITE`] | field, value, ... | sets the fields | `[highest]` |
 //! | [`READ`] | | notes the token, reads all fields | `[highest, field, value, ...]` |
+//! | [`READ_SHARED`] | | reads all fields, for a reader beside others; notes nothing | `[number, field, value, ...]` |
 //! | [`REMOVE`] | fields; none for all | removes them, and keeps the token | `[highest]` |
 //!
 //! `highest` is the call's own token when it was accepted; [`checked`] and [`fields`] read that.
@@ -47,12 +48,18 @@ use std::{error, fmt, time::Duration};
 use fencelock_core::FencingToken;
 
 use super::{Checked, check, digits, from_digits};
+use crate::SharedToken;
 
 /// Writes fields. Without any, it only notes the token.
 pub const WRITE: &str = concat!(include_str!("check.lua"), "\n", include_str!("write.lua"));
 
 /// Notes the token and reads all fields in one step: what a new holder begins with.
 pub const READ: &str = concat!(include_str!("check.lua"), "\n", include_str!("read.lua"));
+
+/// Reads all fields for a reader beside others: refused below the token of the last writer, and noted
+/// nowhere. Its `ARGV` is of [`shared_arguments`], its reply is read by [`shared_fields`].
+pub const READ_SHARED: &str =
+    concat!(include_str!("check.lua"), "\n", include_str!("read_shared.lua"));
 
 /// Removes fields, and keeps the token.
 pub const REMOVE: &str = concat!(include_str!("check.lua"), "\n", include_str!("remove.lua"));
@@ -115,6 +122,23 @@ where
 {
     let extra = extra.into_iter().map(|word| word.as_ref().to_vec());
     [digits(token), keep.digits()].into_iter().map(String::into_bytes).chain(extra).collect()
+}
+
+/// The `ARGV` of [`READ_SHARED`].
+#[must_use]
+pub fn shared_arguments(token: SharedToken, keep: Keep) -> Vec<Vec<u8>> {
+    arguments(token.number(), keep, NOTHING)
+}
+
+/// What a reply of [`READ_SHARED`] says: the fields, in no order.
+///
+/// # Errors
+/// When it is no reply of that script.
+pub fn shared_fields<B: AsRef<[u8]>>(
+    token: SharedToken,
+    reply: &[B],
+) -> Result<Checked<Vec<Field>>, ReplyError> {
+    fields(token.number(), reply)
 }
 
 /// What a reply says: whether the call was accepted.
