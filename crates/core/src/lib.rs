@@ -23,6 +23,7 @@ mod backoff;
 mod crowd;
 mod drift;
 mod fencing;
+mod holder;
 mod lease;
 mod metadata;
 mod mode;
@@ -44,6 +45,7 @@ pub use self::{
     crowd::{Crowd, Share},
     drift::{Drift, min_validity},
     fencing::{FenceLimit, FencingToken, FencingTokenError},
+    holder::{Foreign, ForeignKind, Holder, Proof, Sharing},
     lease::{Lease, LeaseState, LossReason},
     metadata::{Metadata, MetadataError},
     mode::{Kind, Mode, Owner, OwnerError},
@@ -53,9 +55,9 @@ pub use self::{
     record::{Record, RecordState},
     renewal::RenewalSchedule,
     reply::{
-        Acquired, Busy, Downgraded, Exchanged, Fence, Forced, Foreign, ForeignKind, Grant, Healed,
-        Holder, Incarnation, Inspection, LimitSet, NotHeld, Novelty, Page, Proof, Queued, Raised,
-        Refusal, Released, Renewed, Revoked, Sharing, Shortened,
+        Acquired, Busy, Downgraded, Exchanged, Fence, Forced, Grant, Healed, Incarnation,
+        Inspection, LimitSet, NotHeld, Novelty, Page, Queued, Raised, Refusal, Released, Renewed,
+        Revoked, Shortened,
     },
     request::{
         AcquireRequest, Binding, Cursor, DowngradeRequest, ExchangeRequest, ForceReleaseRequest,

@@ -5,22 +5,22 @@
 //! the two. All checks come before the first change, so a refused request changes nothing, except
 //! that a lease which is over may have been handed to the first in line.
 //!
-//! Who waits, and how a lease goes from one to the next, stands in [`line`]; what is granted beside
-//! others in [`crowd`], and what is done to the lease of one of several in [`hold`].
+//! Taking a name is in [`grant`], or in [`crowd`] where others hold it, too; what its holder does with
+//! its lease in [`lease`], and in [`hold`] where it is one of several; who waits, and how a lease goes
+//! from one to the next, in [`line`]. Here is how it is given back, and how it is looked at.
 
 mod crowd;
+mod grant;
 mod hold;
+mod lease;
 mod line;
 
 use core::time::Duration;
 
 use crate::{
-    AcquireRequest, Acquired, Binding, Busy, DowngradeRequest, Downgraded, ExchangeRequest,
-    Exchanged, Fence, FenceLimit, FencingToken, ForceReleaseRequest, Forced, Foreign, Grant,
-    HealRequest, Healed, InspectRequest, Inspection, Kind, Lines, NotHeld, Novelty,
-    RaiseFenceRequest, Raised, Record, RecordState, Refusal, ReleaseRequest, Released,
-    RenewRequest, Renewed, RevokeRequest, Revoked, ShortenRequest, Shortened, StoreNow, StoreTime,
-    Token, Wakeup,
+    Binding, Busy, DowngradeRequest, Downgraded, FenceLimit, ForceReleaseRequest, Forced,
+    InspectRequest, Inspection, Kind, Lines, NotHeld, Record, RecordState, ReleaseRequest,
+    Released, RevokeRequest, Revoked, StoreNow, Token, Wakeup,
 };
 
 /// The rules of a store.
@@ -45,160 +45,6 @@ impl Rules {
     /// How many places a line has by default: a name that more wait for is a queue of work, and
     /// wants another tool.
     pub const MAX_WAITING: u32 = 10_000;
-
-    /// Takes all names or none; leaves a place in the line of the first busy one, if asked to.
-    pub fn acquire(
-        &self,
-        records: &mut Records,
-        lines: &mut dyn Lines,
-        request: &AcquireRequest,
-        now: StoreNow,
-    ) -> Acquired {
-        if let Some(mut grant) = repeated(records, request.token, now) {
-            grant.waiting = longest(records, lines);
-            return Acquired::Granted(grant);
-        }
-        for (index, slot) in records.iter_mut().enumerate() {
-            if let Some(kind) = crowd::other_kind(slot, lines, index, request.mode.kind(), now) {
-                let name = request.names.as_slice()[index].clone();
-                return Acquired::Foreign(Foreign::new(name, kind));
-            }
-        }
-        if let Some(refusal) = refusal(records, request.token, request.deadline, now) {
-            return Acquired::Refused(refusal);
-        }
-        if !request.mode.is_exclusive() {
-            return match records {
-                [slot] => self.join(slot, lines, request, now),
-                _ => Acquired::Refused(Refusal::CrowdFull),
-            };
-        }
-        if !request.barging {
-            for (index, slot) in records.iter_mut().enumerate() {
-                self.pass_on(slot, lines, index, Some(request.token), now);
-            }
-        }
-        let other = |slot: &Option<Record>| {
-            slot.as_ref().is_some_and(|r| r.is_live(now) && !r.is_reserved_for(request.token, now))
-        };
-        if let Some(index) = records.iter().position(other) {
-            return self.wait(records, lines, index, request, now);
-        }
-        let Some(fence) = self.fence(records, request.floor, request.proposed, now) else {
-            return Acquired::Refused(Refusal::FenceAhead);
-        };
-        let reserve = if records.len() == 1 { request.reserve } else { 0 };
-        let last =
-            fence.token().and_then(|token| token.plus(reserve.min(AcquireRequest::MAX_RESERVE)));
-        if fence.token().is_some() && last.is_none() {
-            return Acquired::Refused(Refusal::FenceAhead);
-        }
-        let end = now.lease.saturating_add(request.ttl.as_duration());
-        for (index, slot) in records.iter_mut().enumerate() {
-            lines.remove(index, request.token);
-            let previous = slot.as_ref().and_then(|record| record.fencing_token);
-            let fencing_token = match fence {
-                Fence::Token(_) => last,
-                // The floor is kept too: a copy of this request must hear the same number.
-                Fence::Behind(_) | Fence::None => previous.max(request.floor),
-            };
-            *slot = Some(Record {
-                kind: Kind::Lock,
-                state: RecordState::Held,
-                token: Some(request.token),
-                fencing_token,
-                fence_by_token: matches!(fence, Fence::Token(_)),
-                first_fence: fence.token(),
-                listener: request.listener,
-                revoked: false,
-                unattended: request.unattended,
-                end,
-                forget_at: Record::forget_time(end, fencing_token, request.retain, now),
-                metadata: request.metadata.clone(),
-                crowd: None,
-            });
-        }
-        let mut grant = Grant::new(fence, request.ttl.as_duration(), Novelty::Fresh);
-        grant.last_fence = last.filter(|_| last != fence.token());
-        grant.waiting = longest(records, lines);
-        Acquired::Granted(grant)
-    }
-
-    /// Prolongs a lease; never shortens it and never brings one back.
-    pub fn renew(
-        &self,
-        records: &mut Records,
-        lines: &mut dyn Lines,
-        request: &RenewRequest,
-        now: StoreNow,
-    ) -> Renewed {
-        if let Some(why) = not_held(records, request.token, now) {
-            return Renewed::NotHeld(why);
-        }
-        let end = now.lease.saturating_add(request.ttl.as_duration());
-        let mut remaining = Duration::MAX;
-        let single = records.len() == 1;
-        let (mut revoked, mut last_fence) = (false, None);
-        for record in records.iter_mut().flatten() {
-            if record.state == RecordState::Shared {
-                let (left, asked) = hold::prolong(record, request, end, now);
-                revoked |= asked;
-                remaining = remaining.min(left);
-                continue;
-            }
-            record.end = record.end.max(end);
-            if single && record.fence_by_token && record.first_fence.is_some() {
-                self.widen(record, request.reserve, now);
-                last_fence =
-                    record.fencing_token.filter(|_| record.fencing_token != record.first_fence);
-            }
-            let forget_at =
-                Record::forget_time(record.end, record.fencing_token, request.retain, now);
-            record.forget_at = record.forget_at.max(forget_at);
-            record.listener = request.listener.or(record.listener);
-            record.unattended = request.unattended;
-            revoked |= record.revoked;
-            remaining = remaining.min(record.end.saturating_since(now.lease));
-        }
-        Renewed::Extended { remaining, last_fence, waiting: longest(records, lines), revoked }
-    }
-
-    /// Adds fencing tokens at the end of a range, as far as they do not run ahead of the clock.
-    fn widen(&self, record: &mut Record, reserve: u32, now: StoreNow) {
-        let reserve = reserve.min(AcquireRequest::MAX_RESERVE);
-        let wider = record.fencing_token.and_then(|last| last.plus(reserve));
-        let wider = wider.filter(|&last| self.fence_limit.allows(last, now.wall));
-        record.fencing_token = wider.or(record.fencing_token);
-    }
-
-    /// Brings the end of a lease nearer; never prolongs it.
-    pub fn shorten(
-        &self,
-        records: &mut Records,
-        lines: &mut dyn Lines,
-        request: &ShortenRequest,
-        now: StoreNow,
-    ) -> Shortened {
-        if let Some(why) = not_held(records, request.token, now) {
-            return Shortened::NotHeld(why);
-        }
-        let end = now.lease.saturating_add(request.ttl.as_duration());
-        let mut remaining = Duration::ZERO;
-        for (index, record) in records.iter_mut().flatten().enumerate() {
-            let left = if record.state == RecordState::Shared {
-                hold::shorten(record, request.token, end, now)
-            } else {
-                record.end = record.end.min(end);
-                record.forget_at =
-                    Record::forget_time(record.end, record.fencing_token, request.retain, now);
-                record.end.saturating_since(now.lease)
-            };
-            remaining = remaining.max(left);
-            // Whoever waits has set its timer by the old end.
-            line::announce(lines, index, left, now);
-        }
-        Shortened::Shortened { remaining }
-    }
 
     /// Frees every name that is still ours and hands it to the next in line; gives up a place. A
     /// lease that had ended stays as it is: it is free for everybody already, and a re-sent release
@@ -241,141 +87,6 @@ impl Rules {
         }
         // A place is given up before any name was held, so nothing else can be said of the rest.
         if withdrawn { Released::Withdrawn } else { worst.unwrap_or(Released::Expired) }
-    }
-
-    /// Exchanges the token of a lease: a new grant with a larger fencing token.
-    pub fn exchange_token(
-        &self,
-        records: &mut Records,
-        request: &ExchangeRequest,
-        now: StoreNow,
-    ) -> Exchanged {
-        if let Some(grant) = repeated(records, request.to, now) {
-            return Exchanged::Granted(grant);
-        }
-        if let Some(refusal) = refusal(records, request.to, request.deadline, now) {
-            return Exchanged::Refused(refusal);
-        }
-        if let Some(why) = not_held(records, request.from, now) {
-            return Exchanged::NotHeld(why);
-        }
-        let Some(fence) = self.fence(records, request.floor, None, now) else {
-            return Exchanged::Refused(Refusal::FenceAhead);
-        };
-        let end = now.lease.saturating_add(request.ttl.as_duration());
-        let mut remaining = Duration::MAX;
-        for record in records.iter_mut().flatten() {
-            if record.state == RecordState::Shared {
-                remaining = remaining.min(hold::exchange(record, request, fence, end, now));
-                continue;
-            }
-            record.token = Some(request.to);
-            record.fencing_token = fence.token();
-            record.fence_by_token = true;
-            record.first_fence = fence.token();
-            record.listener = request.listener;
-            record.unattended = false;
-            record.end = record.end.max(end);
-            record.forget_at =
-                Record::forget_time(record.end, record.fencing_token, request.retain, now);
-            record.metadata = request.metadata.clone();
-            remaining = remaining.min(record.end.saturating_since(now.lease));
-        }
-        Exchanged::Granted(Grant::new(fence, remaining, Novelty::Fresh))
-    }
-
-    /// Writes a larger fencing token to a lease that we hold.
-    pub fn raise_fence(
-        &self,
-        records: &mut Records,
-        request: &RaiseFenceRequest,
-        now: StoreNow,
-    ) -> Raised {
-        if let Some(why) = not_held(records, request.token, now) {
-            return Raised::NotHeld(why);
-        }
-        if !self.fence_limit.allows(request.fencing_token, now.wall) {
-            return Raised::Refused(Refusal::FenceAhead);
-        }
-        let new = Some(request.fencing_token);
-        for record in records.iter().flatten() {
-            let in_crowd = record.live_share(request.token, now);
-            let by_token =
-                in_crowd.map_or(record.fence_by_token, |share| share.fencing_token == new);
-            let ours = record.fencing_token == new && by_token;
-            let current = record.fencing_token.filter(|&current| Some(current) >= new);
-            if let Some(current) = current.filter(|_| !ours) {
-                return Raised::Behind(current);
-            }
-        }
-        for record in records.iter_mut().flatten() {
-            if record.state == RecordState::Shared {
-                hold::raise(record, request);
-                continue;
-            }
-            record.fencing_token = new;
-            record.fence_by_token = true;
-            record.first_fence = new;
-            let fence_instant = StoreTime::from_micros(request.fencing_token.as_u64());
-            record.forget_at = record.forget_at.max(fence_instant);
-        }
-        Raised::Raised
-    }
-
-    /// Takes a lease that is provably ours elsewhere, where nobody holds it here.
-    pub fn heal(&self, records: &mut Records, request: &HealRequest, now: StoreNow) -> Healed {
-        let deadline_passed = request.deadline.is_some_and(|deadline| now.lease > deadline);
-        if deadline_passed {
-            return Healed::Refused(Refusal::DeadlinePassed);
-        }
-        let released = |record: &Record| {
-            let spent = record.crowd.as_ref().is_some_and(|c| c.spent.contains(&request.token));
-            spent || record.state == RecordState::Free && record.token == Some(request.token)
-        };
-        if records.iter().flatten().any(released) {
-            return Healed::Refused(Refusal::TokenRetired);
-        }
-        let other = |slot: &Option<Record>| {
-            slot.as_ref().is_some_and(|r| {
-                r.is_live(now)
-                    && r.token != Some(request.token)
-                    && !r.is_live_for(request.token, now)
-            })
-        };
-        if let Some(index) = records.iter().position(other) {
-            return Healed::Busy(busy(records, index, &request.names, now));
-        }
-        let ahead = |token: FencingToken| !self.fence_limit.allows(token, now.wall);
-        if request.fencing_token.is_some_and(ahead) {
-            return Healed::Refused(Refusal::FenceAhead);
-        }
-        for slot in records.iter_mut() {
-            if slot.as_ref().is_some_and(|record| record.is_live_for(request.token, now)) {
-                continue;
-            }
-            let previous = slot.as_ref().and_then(|record| record.fencing_token);
-            let fencing_token = previous.max(request.fencing_token);
-            let written_before = slot
-                .as_ref()
-                .is_some_and(|record| record.token == Some(request.token) && record.fence_by_token);
-            let end = now.lease.saturating_add(request.ttl.as_duration());
-            *slot = Some(Record {
-                kind: Kind::Lock,
-                state: RecordState::Held,
-                token: Some(request.token),
-                fencing_token,
-                fence_by_token: request.fencing_token > previous || written_before,
-                first_fence: fencing_token,
-                listener: None,
-                revoked: false,
-                unattended: false,
-                end,
-                forget_at: Record::forget_time(end, fencing_token, request.retain, now),
-                metadata: request.metadata.clone(),
-                crowd: None,
-            });
-        }
-        Healed::Healed
     }
 
     /// Makes a lease that is held alone a shared one, which readers in the line join at once.
@@ -487,85 +198,6 @@ impl Rules {
         }
         Revoked::Requested(holder)
     }
-
-    /// Whether what a client says of fencing tokens is not too far ahead of the clock.
-    fn allows(&self, named: [Option<FencingToken>; 2], now: StoreNow) -> bool {
-        named.into_iter().flatten().all(|token| self.fence_limit.allows(token, now.wall))
-    }
-
-    /// The fencing token of a new grant; nothing when what the client proposes is too far ahead,
-    /// or the range is used up.
-    fn fence(
-        &self,
-        records: &Records,
-        floor: Option<FencingToken>,
-        proposed: Option<FencingToken>,
-        now: StoreNow,
-    ) -> Option<Fence> {
-        let previous = records.iter().flatten().filter_map(|record| record.fencing_token).max();
-        if !self.allows([floor, proposed], now) {
-            return None;
-        }
-        match proposed {
-            None => FencingToken::mint(previous, floor, now.wall).map(Fence::Token),
-            Some(proposed) => match previous.max(floor) {
-                Some(highest) if proposed <= highest => Some(Fence::Behind(highest)),
-                _ => Some(Fence::Token(proposed)),
-            },
-        }
-    }
-}
-
-/// The grant that an earlier copy of this request made, if it still runs on all names.
-///
-/// Its fencing token counts only where every name has it, written by this token: names that were
-/// raised or healed apart from each other need a larger one first.
-fn repeated(records: &Records, token: Token, now: StoreNow) -> Option<Grant> {
-    let ours = |slot: &Option<Record>| slot.as_ref().is_some_and(|r| r.is_live_for(token, now));
-    if !records.iter().all(ours) {
-        return None;
-    }
-    if let [Some(record)] = records
-        && let Some(share) = record.live_share(token, now)
-    {
-        let fence = share.fencing_token.map_or(Fence::None, Fence::Token);
-        return Some(Grant::new(fence, share.end.saturating_since(now.lease), Novelty::Repeated));
-    }
-    let held = || records.iter().flatten();
-    let remaining = held().map(|record| record.end.saturating_since(now.lease)).min()?;
-    let highest = held().filter_map(|record| record.fencing_token).max();
-    let written = held().all(|record| record.fence_by_token && record.fencing_token == highest);
-    let own = held().find_map(Record::own_fence);
-    let fence = match (highest, own) {
-        (Some(_), Some(own)) if written => Fence::Token(own),
-        (Some(highest), _) => Fence::Behind(highest),
-        (None, _) => Fence::None,
-    };
-    let mut grant = Grant::new(fence, remaining, Novelty::Repeated);
-    grant.last_fence = highest.filter(|_| written && highest != own);
-    Some(grant)
-}
-
-/// Why a request for a new grant must not be carried out at all.
-fn refusal(
-    records: &Records,
-    token: Token,
-    deadline: Option<StoreTime>,
-    now: StoreNow,
-) -> Option<Refusal> {
-    // A token that is known here and does not hold all names has lost or released some of them:
-    // this can only be a late copy of its request.
-    let known = |r: &Record| {
-        // One whose lease ended is forgotten with its share, however soon anybody looks.
-        let spent = r.crowd.as_ref().is_some_and(|crowd| crowd.spent.contains(&token));
-        spent
-            || r.live_share(token, now).is_some()
-            || r.token == Some(token) && !r.is_reserved_for(token, now)
-    };
-    if records.iter().flatten().any(known) {
-        return Some(Refusal::TokenRetired);
-    }
-    deadline.filter(|&deadline| now.lease > deadline).map(|_| Refusal::DeadlinePassed)
 }
 
 /// Why the token does not hold all of the names; nothing when it does.
