@@ -7,6 +7,7 @@
 //! is written in Rust, not a copy of it. Each model has planted faults, which the checker must find:
 //! else it would find nothing at all.
 
+pub mod crowd;
 pub mod fence;
 mod nobody;
 pub mod queue;

@@ -332,6 +332,8 @@ fn view_record(view: &mut Vec<u64>, record: &Record, now: StoreTime) {
         RecordState::Held => 0,
         RecordState::Reserved => 1,
         RecordState::Free => 2,
+        // Nobody here holds anything beside others.
+        RecordState::Shared => 3,
     };
     let fence = record.fencing_token.map_or(0, |token| token.as_u64());
     let left = if record.state == RecordState::Free {
