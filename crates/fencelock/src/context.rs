@@ -237,12 +237,6 @@ impl Context {
         RenewalSchedule::new(self.settings.request_timeout)
     }
 
-    /// Whether the store knows a released token again.
-    pub(crate) fn remembers_tokens(&self) -> bool {
-        let retained = !self.settings.retain.as_duration().is_zero();
-        retained && self.store.capabilities().remembers_tokens
-    }
-
     /// Whether the store ever answered.
     pub(crate) fn was_reached(&self) -> bool {
         self.reached.load(Ordering::Relaxed)

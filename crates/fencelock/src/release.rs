@@ -136,7 +136,7 @@ pub(crate) async fn try_send(
     loop {
         let by = context.call_limit_from(now, end);
         let error = match policy::give_back(context, request, least_end, now, by).await {
-            Ok(reply) => return Ok(answer(context, reply.answer, unsure)),
+            Ok(reply) => return Ok(answer(reply.answer, unsure)),
             Err(error) => error,
         };
         unsure |= error.outcome() == Outcome::Unknown;
@@ -151,15 +151,15 @@ pub(crate) async fn try_send(
 }
 
 /// What an answer means, when an earlier copy of the request may have been carried out: then
-/// "taken", and "expired" where the store does not remember released tokens, may be its own trace.
-fn answer(context: &Context, answer: fencelock_core::Released, unsure: bool) -> Released {
+/// "taken" and "expired" may be its own trace. A store remembers the token that was released last,
+/// and of a name that several held the last few: but others may have held it since.
+fn answer(answer: fencelock_core::Released, unsure: bool) -> Released {
     match answer {
         fencelock_core::Released::Held => Released::Held,
-        fencelock_core::Released::Expired if unsure && !context.remembers_tokens() => {
+        fencelock_core::Released::Expired | fencelock_core::Released::Taken if unsure => {
             Released::Unknown
         }
         fencelock_core::Released::Expired => Released::Expired,
-        fencelock_core::Released::Taken if unsure => Released::Unknown,
         fencelock_core::Released::Taken => Released::Taken,
         _ => Released::Unknown,
     }

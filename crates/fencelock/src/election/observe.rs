@@ -40,6 +40,8 @@ pub struct Leader {
 }
 
 /// How an election stands.
+// One is handed out in a second, at most.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Observed {

@@ -133,7 +133,7 @@ async fn a_release_whose_reply_was_lost_is_not_called_taken() {
 }
 
 #[tokio::test]
-async fn a_repeated_release_of_an_evicted_record_is_called_expired() {
+async fn a_repeated_release_of_an_evicted_record_is_unknown() {
     let world = World::new();
     let guard = take(world.mutex("job")).await;
     world.faulty.plan(Verb::Release, Fault::LostReply);
@@ -142,7 +142,7 @@ async fn a_repeated_release_of_an_evicted_record_is_called_expired() {
     // The record is evicted before the second try.
     world.delete("job");
     world.pass_until(secs(5), "it ends", || release.is_finished()).await;
-    assert_eq!(release.await.unwrap(), Released::Expired);
+    assert_eq!(release.await.unwrap(), Released::Unknown);
 }
 
 #[tokio::test]
