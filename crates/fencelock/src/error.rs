@@ -81,6 +81,7 @@ struct Inner {
     store: Option<Arc<str>>,
     loss: Option<LossReason>,
     holder: Option<HolderView>,
+    kept_limit: Option<u32>,
     source: Option<Box<dyn error::Error + Send + Sync>>,
 }
 
@@ -94,6 +95,7 @@ impl Error {
             store: None,
             loss: None,
             holder: None,
+            kept_limit: None,
             source: None,
         }))
     }
@@ -157,8 +159,10 @@ impl Error {
             _ => ("steps", "agree on one, or choose another name"),
         };
         let own = asked.limit().unwrap_or_default();
-        Self::config(format!("it was said to have {own} {of}, and the store keeps {kept}"))
-            .with_hint(hint)
+        let what = format!("it was said to have {own} {of}, and the store keeps {kept}");
+        let mut error = Self::config(what).with_hint(hint);
+        error.0.kept_limit = Some(kept);
+        error
     }
 
     pub(crate) fn with_names(mut self, names: &Names) -> Self {
@@ -226,6 +230,13 @@ impl Error {
     #[must_use]
     pub fn holder(&self) -> Option<&HolderView> {
         self.0.holder.as_ref()
+    }
+
+    /// The limit of a semaphore (latch, barrier) that the store keeps, when it is another than the one
+    /// that was said.
+    #[must_use]
+    pub fn kept_limit(&self) -> Option<u32> {
+        self.0.kept_limit
     }
 
     /// Somebody else held the lock for as long as the caller was willing to wait.

@@ -25,6 +25,8 @@ pub struct HolderView {
     pub host: Option<String>,
     /// Its process id, as it says.
     pub pid: Option<u32>,
+    /// How many permits of a semaphore it has, as it says; nothing for other kinds.
+    pub permits: Option<u32>,
     /// What it calls itself.
     pub label: Option<String>,
     /// When it was granted the lock: read from a time-based fencing token, where there is one.
@@ -84,6 +86,7 @@ impl HolderView {
             kind: holder.kind,
             host: fields.host,
             pid: fields.pid,
+            permits: (holder.kind == Kind::Semaphore).then(|| fields.permits.unwrap_or(1)),
             label: fields.label,
             since: holder.fencing_token.and_then(since),
             metadata: fields.user,

@@ -1,11 +1,12 @@
 //! How a holder describes itself: `key=value` lines in ASCII, percent-encoded.
 //!
-//! The holder's own keys are `!host`, `!pid` and `!label`; keys of users do not begin with `!`.
+//! The holder's own keys are `!host`, `!pid`, `!permits` and `!label`; keys of users do not begin with
+//! `!`.
 //! Reading is lenient, since the bytes come from another process and maybe another version.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
-use fencelock_core::Metadata;
+use fencelock_core::{Metadata, Mode};
 
 use crate::Error;
 
@@ -14,6 +15,7 @@ use crate::Error;
 pub(crate) struct Fields {
     pub(crate) host: Option<String>,
     pub(crate) pid: Option<u32>,
+    pub(crate) permits: Option<u32>,
     pub(crate) label: Option<String>,
     pub(crate) user: BTreeMap<String, String>,
 }
@@ -26,6 +28,19 @@ pub(crate) fn own(host: Option<&str>, pid: u32) -> String {
     }
     line(&mut text, "!pid", &pid.to_string());
     text
+}
+
+/// The same with how many permits are asked for, where they are several: a store counts them
+/// together.
+pub(crate) fn with_permits<'a>(own: &'a str, mode: &Mode) -> Cow<'a, str> {
+    match mode {
+        Mode::Permits { permits: permits @ 2.., .. } => {
+            let mut text = own.to_owned();
+            line(&mut text, "!permits", &permits.to_string());
+            Cow::Owned(text)
+        }
+        _ => Cow::Borrowed(own),
+    }
 }
 
 /// Puts the lines of one lock behind those of the process.
@@ -82,6 +97,7 @@ pub(crate) fn read(metadata: &Metadata) -> Fields {
         match key.as_str() {
             "!host" => fields.host = Some(value),
             "!pid" => fields.pid = value.parse().ok(),
+            "!permits" => fields.permits = value.parse().ok(),
             "!label" => fields.label = Some(value),
             _ => {
                 fields.user.insert(key, value);
@@ -125,7 +141,7 @@ mod tests {
             let own = own(host.as_deref(), 7);
             if let Ok(metadata) = write(&own, label.as_deref(), &user) {
                 prop_assert!(metadata.as_bytes().is_ascii());
-                let expected = Fields { host, pid: Some(7), label, user };
+                let expected = Fields { host, pid: Some(7), permits: None, label, user };
                 prop_assert_eq!(read(&metadata), expected);
             }
         }

@@ -391,6 +391,14 @@ impl Mutex {
         &self.client
     }
 
+    /// The same recipe, wrong where it has several names.
+    pub(crate) fn of_one_name(mut self, what: &str) -> Self {
+        if self.names.as_ref().is_ok_and(|names| names.len() > 1) {
+            self.names = Err(format!("{what} has one name; several names are one mutex"));
+        }
+        self
+    }
+
     /// The recipe of another primitive that is built on this one. Each waiter has a place of its own
     /// at the store: a lease that others may join is not passed on inside a process.
     pub(crate) fn in_mode(&self, mode: Result<Mode, String>) -> Self {

@@ -72,7 +72,8 @@ impl Plan {
         }
         let label = mutex.label.as_deref().or(context.settings.label.as_deref());
         let mut request = AcquireRequest::new(names, Token::from_bytes([0; Token::BYTES]), ttl);
-        request.metadata = metadata::write(&context.own_metadata, label, &mutex.metadata)?;
+        let own = metadata::with_permits(&context.own_metadata, &mode);
+        request.metadata = metadata::write(&own, label, &mutex.metadata)?;
         request.retain = context.settings.retain;
         request.floor = mutex.floor;
         request.barging = mutex.order == Order::Barging;

@@ -184,6 +184,19 @@ macro_rules! guard_verbs {
                 self.guard.lost().await
             }
 
+            /// When it is lost at the latest: see [`Guard::hold_limit`](crate::Guard::hold_limit).
+            #[must_use]
+            pub fn hold_limit(&self) -> Option<crate::Moment> {
+                self.guard.hold_limit()
+            }
+
+            /// Until when it stays held at least: see
+            /// [`Guard::kept_until`](crate::Guard::kept_until).
+            #[must_use]
+            pub fn kept_until(&self) -> Option<crate::Moment> {
+                self.guard.kept_until()
+            }
+
             /// Says that the work gets on: see
             /// [`Guard::report_progress`](crate::Guard::report_progress).
             pub fn report_progress(&self) {

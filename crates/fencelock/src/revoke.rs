@@ -68,7 +68,7 @@ pub(crate) async fn revoke_within(
         let asked = context.ask(context.store.inspect(&request, by)).await;
         let failure = match asked.result {
             Ok(reply) => match Inspection::of(reply.answer) {
-                Some(Inspection::Held(seen)) if is_same_lease(&holder, &seen) => {
+                Some(Inspection::Held(seen)) if !is_over(&holder, &seen) => {
                     holder = seen;
                     None
                 }
@@ -83,6 +83,19 @@ pub(crate) async fn revoke_within(
                 Some(error) => Err(context.store_error(error).with_names(&names)),
             };
         }
+    }
+}
+
+/// Whether what was asked back was given back. Of several who hold a name together all who were
+/// asked have to go; whoever came later was not asked.
+fn is_over(asked: &HolderView, seen: &HolderView) -> bool {
+    match &seen.sharing {
+        Some(_) if asked.sharing.is_some() => !seen.revoked,
+        Some(sharing) => {
+            !sharing.others.iter().any(|other| is_same_lease(asked, other))
+                && !is_same_lease(asked, seen)
+        }
+        None => !is_same_lease(asked, seen),
     }
 }
 

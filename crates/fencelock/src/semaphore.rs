@@ -56,6 +56,13 @@ impl Semaphore {
         Self { base, limit }
     }
 
+    /// The semaphore of the name of a mutex, with the options that were given to it: for callers who
+    /// decide late how they hold a name. One that wants fencing tokens is refused only where a mutex
+    /// would be; permits have none.
+    pub fn of_mutex(recipe: Mutex, limit: u32) -> Self {
+        Self::new(recipe.of_one_name("a semaphore"), limit)
+    }
+
     /// Waits for one permit.
     ///
     /// # Errors

@@ -44,6 +44,7 @@ pub struct Leader {
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(clippy::large_enum_variant)] // An observer has one of them at a time.
 pub enum Observed {
     /// Somebody leads.
     Leader(Leader),

@@ -60,6 +60,24 @@ impl RwLock {
         Self { base }
     }
 
+    /// The read-write lock of the name of a mutex, with the options that were given to it: for
+    /// callers who decide late how they hold a name.
+    ///
+    /// # Examples
+    /// ```
+    /// use fencelock::RwLock;
+    /// # async fn example() -> Result<(), fencelock::Error> {
+    /// let locks = fencelock::connect("memory:").await?;
+    /// let job = locks.mutex("job").metadata("team", "ops");
+    /// let reader = RwLock::of_mutex(job.clone()).read().await?;
+    /// assert!(job.try_lock().await?.granted().is_none());
+    /// # drop(reader); Ok(()) }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+    /// ```
+    pub fn of_mutex(recipe: Mutex) -> Self {
+        Self::new(recipe.of_one_name("a read-write lock"))
+    }
+
     /// Waits until nobody writes, and reads beside others.
     ///
     /// # Errors
