@@ -6,13 +6,16 @@
 mod elect;
 mod flags;
 mod init;
+mod manner;
+mod pages;
 
 pub(crate) use elect::Elect;
 pub(crate) use flags::Flags;
 pub(crate) use init::Init;
+pub(crate) use manner::MannerArgs;
+pub(crate) use pages::{Completions, Man};
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -99,6 +102,8 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) wait: WaitArgs,
     #[command(flatten)]
+    pub(crate) manner: MannerArgs,
+    #[command(flatten)]
     pub(crate) meta: MetaArgs,
     /// When the lock is lost: `term` stops the command, `ignore` lets it run on with a warning
     #[arg(long, value_name = "term|ignore")]
@@ -149,6 +154,8 @@ pub(crate) struct Acquire {
     pub(crate) ttl: TtlArgs,
     #[command(flatten)]
     pub(crate) wait: WaitArgs,
+    #[command(flatten)]
+    pub(crate) manner: MannerArgs,
     #[command(flatten)]
     pub(crate) meta: MetaArgs,
     #[command(flatten)]
@@ -283,30 +290,6 @@ pub(crate) struct Revoke {
     pub(crate) store: StoreArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-}
-
-/// Print completions for a shell
-///
-/// For bash: fencelock completions bash > ~/.local/share/bash-completion/completions/fencelock
-#[derive(Debug, Args)]
-pub(crate) struct Completions {
-    /// The shell
-    #[arg(value_name = "SHELL")]
-    pub(crate) shell: clap_complete::Shell,
-}
-
-/// Print the manual pages
-///
-/// The whole set goes to standard output, one page after the other, or as one file each into a
-/// folder.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  fencelock man | man -l -
-  fencelock man --dir ~/.local/share/man/man1")]
-pub(crate) struct Man {
-    /// Write one file for each page into this folder
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,8 @@ use crate::args::Flags;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::hold::Manner;
+use crate::names;
 use crate::notes;
 use crate::settings::{Layer, Settings, Sourced};
 use crate::span;
@@ -48,6 +50,12 @@ impl Context {
     /// metadata): where they stand decides the exit code, as for all others.
     pub(crate) fn failure_to_take(&self, error: &fencelock::Error) -> Failure {
         let failure = Failure::of_library(error);
+        if let (Some(kept), Some(Sourced { value: Manner::Permits { limit, .. }, origin })) =
+            (error.kept_limit(), &self.settings.manner)
+        {
+            let message = self.limit_differs(error, *limit, kept);
+            return failure.with_message(message).with_code(origin.exit());
+        }
         if error.kind() == ErrorKind::CrossSlot {
             return failure.with_message(cross_slot(error));
         }
@@ -57,6 +65,19 @@ impl Context {
             return failure.with_code(Exit::Config);
         }
         failure
+    }
+
+    /// The library's advice is a call, and what ends the use of a limit is to be said with it.
+    fn limit_differs(&self, error: &fencelock::Error, limit: u32, kept: u32) -> String {
+        let what = error.names().map_or_else(|| "the lock".to_owned(), waiting::shown);
+        let store = error.store().map_or_else(String::new, |store| format!(" in {store}"));
+        let typed = error.names().map_or_else(String::new, names::typed);
+        format!(
+            "{what}{store} has {kept} permits, and --limit says {limit}: everybody says the same, so \
+             use --limit {kept}; the store forgets the number when nobody holds the lock and somebody \
+             takes it alone, as in `fencelock run{} {typed} -- true`",
+            self.store.typed()
+        )
     }
 
     /// The failure for what the library says of anything else.

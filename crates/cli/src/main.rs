@@ -21,6 +21,7 @@ mod elect;
 mod exit;
 mod failure;
 mod help;
+mod hold;
 mod interrupt;
 mod names;
 mod notes;

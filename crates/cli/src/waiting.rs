@@ -9,27 +9,30 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use fencelock::{BusyView, Guard, Names, Wait};
+use fencelock::{BusyView, Names, Wait};
 
 use crate::console::Console;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::hold::{self, Hold, Manner};
 use crate::interrupt::Interrupts;
 use crate::names;
 use crate::span;
 use crate::view;
 
-/// Takes the lock that `mutex` describes, for as long as the settings say.
+/// Waits for the lock that `mutex` describes, for as long as the settings say, and takes it in this
+/// manner; alone without one.
 ///
 /// # Errors
 /// It was not to be had; a signal came, and whatever may have been granted is being given back.
 pub(crate) async fn acquire(
     context: &Context,
     mutex: fencelock::Mutex,
+    manner: Option<Manner>,
     names: &Names,
     store: &str,
     interrupts: &Interrupts,
-) -> Result<Guard, Failure> {
+) -> Result<Hold, Failure> {
     if context.store.is_memory() {
         context.console.notice(&format!(
             "{store} is seen by this process alone: {} keeps nobody else out",
@@ -54,7 +57,7 @@ pub(crate) async fn acquire(
     let end = tokio::select! {
         biased;
         signal = interrupts.interrupted() => Err(interrupted(&context.console, names, signal)),
-        answer = mutex.lock() => answer.map_err(|error| refused(context, names, store, &error)),
+        answer = hold::take(mutex, manner) => answer.map_err(|error| refused(context, names, store, &error)),
         () = waiting.refresh() => unreachable!("the refreshing of a line has no end"),
     };
     context.console.clear_transient();

@@ -1,8 +1,8 @@
 //! Which arguments are settings, and where each goes.
 
 use super::{
-    Acquire, Init, Ls, MetaArgs, OutputArgs, Release, Renew, Revoke, Run, Show, StoreArgs, TtlArgs,
-    WaitArgs,
+    Acquire, Init, Ls, MannerArgs, MetaArgs, OutputArgs, Release, Renew, Revoke, Run, Show,
+    StoreArgs, TtlArgs, WaitArgs,
 };
 use crate::settings::{Key, Layer, Origin};
 
@@ -23,6 +23,14 @@ impl Flags for WaitArgs {
         layer.flag(Key::Wait, self.wait.as_ref());
         layer.flag_switch(Key::NoWait, self.no_wait);
         layer.flag(Key::ConflictExitCode, self.conflict_exit_code.as_ref());
+    }
+}
+
+impl Flags for MannerArgs {
+    fn add_to(&self, layer: &mut Layer) {
+        layer.flag_switch(Key::Shared, self.shared);
+        layer.flag(Key::Permits, self.permits.as_ref());
+        layer.flag(Key::Limit, self.limit.as_ref());
     }
 }
 
@@ -55,7 +63,10 @@ impl Flags for OutputArgs {
 
 impl Flags for Run {
     fn add_to(&self, layer: &mut Layer) {
-        add_all(layer, &[&self.ttl, &self.wait, &self.meta, &self.store, &self.output]);
+        add_all(
+            layer,
+            &[&self.ttl, &self.wait, &self.manner, &self.meta, &self.store, &self.output],
+        );
         layer.flag(Key::OnLost, self.on_lost.as_ref());
         layer.flag(Key::Grace, self.grace.as_ref());
         layer.flag(Key::MinHold, self.min_hold.as_ref());
@@ -67,7 +78,10 @@ impl Flags for Run {
 
 impl Flags for Acquire {
     fn add_to(&self, layer: &mut Layer) {
-        add_all(layer, &[&self.ttl, &self.wait, &self.meta, &self.store, &self.output]);
+        add_all(
+            layer,
+            &[&self.ttl, &self.wait, &self.manner, &self.meta, &self.store, &self.output],
+        );
     }
 }
 

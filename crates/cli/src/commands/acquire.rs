@@ -4,11 +4,12 @@
 
 use std::time::SystemTime;
 
-use fencelock::{Binding, Client, Guard, Names, Released};
+use fencelock::{Binding, Client, Names, Released};
 
 use crate::args::Acquire;
 use crate::context::{self, Context};
 use crate::failure::Failure;
+use crate::hold::{self, Hold, Manner};
 use crate::interrupt::Interrupts;
 use crate::names;
 use crate::view::{self, HolderRecord, Record, millis, rfc3339};
@@ -18,12 +19,13 @@ pub(super) fn execute(arguments: &Acquire) -> Result<u8, Failure> {
     let context = Context::load(arguments)?;
     context.check_lease(context.settings.ttl.as_ref())?;
     let names = names::parse_all(&arguments.names, arguments.name.spelling())?;
+    let manner = hold::manner_of(&context.settings, &names)?;
     // While there is one thread: later ones inherit what is blocked here.
     let interrupts = Interrupts::install()
         .map_err(|error| Failure::internal(format!("signals can't be taken over: {error}")))?;
     let client = context.store.open()?;
     context::block_on(async {
-        let end = acquire(&context, &client, &names, &interrupts).await;
+        let end = acquire(&context, &client, &names, manner, &interrupts).await;
         context::close(client).await;
         end
     })
@@ -33,6 +35,7 @@ async fn acquire(
     context: &Context,
     client: &Client,
     names: &Names,
+    manner: Option<Manner>,
     interrupts: &Interrupts,
 ) -> Result<u8, Failure> {
     let store = client.store_display();
@@ -43,11 +46,10 @@ async fn acquire(
         let (key, value) = &pair.value;
         mutex = mutex.metadata(key, value);
     }
-    let guard = waiting::acquire(context, mutex, names, &store, interrupts).await?;
+    let guard = waiting::acquire(context, mutex, manner, names, &store, interrupts).await?;
     let what = waiting::shown(names);
     let output = Output::of(context, client, &guard);
-    let ticket = guard.detach().await.map_err(|error| context.failure(&error))?;
-    let token = ticket.token();
+    let token = guard.leave().await.map_err(|error| context.failure(&error))?;
     if let Err(error) = view::try_print(&output.text(names, &token.reveal())) {
         let taken_back = client.lease(names.clone(), token).release().await;
         let rest = match taken_back {
@@ -79,10 +81,10 @@ struct Output {
 }
 
 impl Output {
-    fn of(context: &Context, client: &Client, guard: &Guard) -> Self {
+    fn of(context: &Context, client: &Client, guard: &Hold) -> Self {
         Self {
             json: context.settings.json,
-            fencing_token: guard.fencing_token().map(|token| token.as_u64()),
+            fencing_token: guard.fencing_token(),
             ttl_ms: millis(context.ttl()),
             validity_ms: millis(guard.validity_left()),
             dialect: client.capabilities().dialect,

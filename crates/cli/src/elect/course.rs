@@ -26,7 +26,7 @@ pub(crate) fn execute(arguments: &Elect) -> Result<u8, Failure> {
     let spelling = arguments.name.spelling();
     let names = names::parse_all(std::slice::from_ref(&arguments.election), spelling)?;
     let restart = Restart::of(arguments.restart.as_deref())?;
-    let asked = Asked { names: &names, spelling, command: &arguments.command };
+    let asked = Asked { names: &names, spelling, manner: None, command: &arguments.command };
     run::play(&context, asked, Serves::Many, async |holding, minder, signals| {
         let mut election = holding.client.election(names.first().clone());
         if arguments.allow_unfenced {

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::future::Future;
 use std::process::Command;
 
-use fencelock::{Client, Guard, Mutex, Names, Released};
+use fencelock::{Client, Mutex, Names, Released};
 use rustix::process::Signal;
 use tokio::sync::watch;
 
@@ -22,6 +22,7 @@ use crate::child::{
 use crate::context::{CLOSE_WITHIN, Context};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::hold::{Hold, Manner};
 use crate::names::Spelling;
 use crate::settings::OnLost;
 use crate::view::{HolderRecord, Record, millis, rfc3339};
@@ -32,6 +33,8 @@ use crate::waiting;
 pub(crate) struct Asked<'a> {
     pub(crate) names: &'a Names,
     pub(crate) spelling: Spelling,
+    /// How they are held; alone without it.
+    pub(crate) manner: Option<Manner>,
     /// The program and its arguments.
     pub(crate) command: &'a [OsString],
 }
@@ -75,8 +78,9 @@ impl Holding<'_> {
         signals: &Signals,
     ) -> Result<Ended, Failure> {
         let mutex = self.described(mutex).bind(binding::of(minder));
-        let names = self.asked.names;
-        let guard = waiting::acquire(self.context, mutex, names, &self.store, signals).await?;
+        let Asked { names, manner, .. } = self.asked;
+        let guard =
+            waiting::acquire(self.context, mutex, manner, names, &self.store, signals).await?;
         if let Err(failure) = self.may_start(&guard, signals).await {
             self.release_now(guard).await;
             return Err(failure);
@@ -100,7 +104,7 @@ impl Holding<'_> {
 
     /// Whether the command may still be started: nobody has asked for the end, and the lease has room
     /// for the command to die in.
-    async fn may_start(&self, guard: &Guard, signals: &Signals) -> Result<(), Failure> {
+    async fn may_start(&self, guard: &Hold, signals: &Signals) -> Result<(), Failure> {
         match signals.pending() {
             Ok(None) => {}
             Ok(Some(signal)) => {
@@ -131,7 +135,7 @@ impl Holding<'_> {
 
     async fn run(
         &self,
-        guard: Guard,
+        guard: Hold,
         minder: &mut Minder,
         signals: &Signals,
     ) -> Result<Ended, Failure> {
@@ -190,7 +194,7 @@ impl Holding<'_> {
     }
 
     /// The command with its environment.
-    fn command(&self, guard: &Guard) -> Command {
+    fn command(&self, guard: &Hold) -> Command {
         let mut words = self.asked.command.iter();
         let mut command = Command::new(words.next().cloned().unwrap_or_default());
         command.args(words);
@@ -198,7 +202,7 @@ impl Holding<'_> {
         let told = Told {
             names: self.asked.names,
             spelling: self.asked.spelling,
-            fencing_token: guard.fencing_token().map(|token| token.as_u64()),
+            fencing_token: guard.fencing_token(),
             validity_left: guard.validity_left(),
             store: self.context.store.urls_for_the_command(),
             token: export.then(|| guard.token().reveal()),
@@ -207,13 +211,15 @@ impl Holding<'_> {
         command
     }
 
-    fn tell_grant(&self, guard: &Guard) {
-        let fencing_token = guard.fencing_token().map(|token| token.as_u64());
+    fn tell_grant(&self, guard: &Hold) {
+        let fencing_token = guard.fencing_token();
         let console = &self.context.console;
         console.detail(|| {
-            let fencing = fencing_token.map_or("without a fencing token".to_owned(), |token| {
-                format!("with fencing token {token}")
-            });
+            let fencing = match (self.asked.manner, fencing_token) {
+                (Some(manner), _) => manner.to_string(),
+                (None, Some(token)) => format!("with fencing token {token}"),
+                (None, None) => "without a fencing token".to_owned(),
+            };
             let left = crate::span::show(guard.validity_left());
             format!(
                 "took {} {fencing}, valid for {left} [{}]",
@@ -245,7 +251,7 @@ impl Holding<'_> {
     }
 
     /// Gives the lock back, or leaves it to the rest of `--min-hold`.
-    async fn release(&self, guard: Guard) -> Released {
+    async fn release(&self, guard: Hold) -> Released {
         let now = self.client.clock().now();
         let rest = guard.kept_until().map(|until| until.saturating_since(now)).unwrap_or_default();
         let released = self.answered(guard.release()).await;
@@ -262,7 +268,7 @@ impl Holding<'_> {
     }
 
     /// Gives a lock back under which nothing was done.
-    async fn release_now(&self, guard: Guard) {
+    async fn release_now(&self, guard: Hold) {
         let released = self.answered(guard.release_now()).await;
         self.context.console.detail(|| {
             let what = waiting::shown(self.asked.names);

@@ -12,18 +12,19 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use fencelock::{Clock, Guard, LossReason, Moment};
+use fencelock::{Clock, LossReason, Moment};
 use tokio::sync::watch;
 
 use super::timing::Timing;
 use crate::child::{self, Deadline, Stop, StopReason};
 use crate::console::Console;
+use crate::hold::Hold;
 use crate::settings::OnLost;
 use crate::span;
 
 /// The lease of a running command.
 pub(super) struct Lease<'a> {
-    pub(super) guard: &'a Guard,
+    pub(super) guard: &'a Hold,
     pub(super) clock: Clock,
     pub(super) timing: Timing,
     pub(super) on_lost: OnLost,

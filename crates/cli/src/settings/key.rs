@@ -29,6 +29,12 @@ pub(crate) enum Key {
     MaxHold,
     /// After a revoke, KILL follows the grace.
     Kill,
+    /// The lock is held beside others.
+    Shared,
+    /// How many permits of a semaphore.
+    Permits,
+    /// How many permits there are.
+    Limit,
     /// What the holder says of itself.
     Meta,
     /// The command gets the token.
@@ -43,7 +49,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// All of them.
-    pub(crate) const ALL: [Key; 18] = [
+    pub(crate) const ALL: [Key; 21] = [
         Key::Store,
         Key::StorePasswordFile,
         Key::Dialect,
@@ -57,6 +63,9 @@ impl Key {
         Key::MinHold,
         Key::MaxHold,
         Key::Kill,
+        Key::Shared,
+        Key::Permits,
+        Key::Limit,
         Key::Meta,
         Key::ExportToken,
         Key::Json,
@@ -80,6 +89,9 @@ impl Key {
             Key::MinHold => "min-hold",
             Key::MaxHold => "max-hold",
             Key::Kill => "kill",
+            Key::Shared => "shared",
+            Key::Permits => "permits",
+            Key::Limit => "limit",
             Key::Meta => "meta",
             Key::ExportToken => "export-token",
             Key::Json => "json",

@@ -8,6 +8,7 @@ mod environment;
 mod file;
 mod key;
 mod layer;
+mod sharing;
 mod value;
 
 pub(crate) use environment::REMOVED_FOR_THE_CHILD;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use crate::console::{Console, Level};
 use crate::failure::Failure;
+use crate::hold::Manner;
 use crate::span;
 
 /// The settings of one call of this program.
@@ -48,6 +50,8 @@ pub(crate) struct Settings {
     pub(crate) max_hold: Option<Sourced<Duration>>,
     /// After a revoke, KILL follows the grace.
     pub(crate) kill: bool,
+    /// How the lock is held; alone without it.
+    pub(crate) manner: Option<Sourced<Manner>>,
     /// What the holder says of itself.
     pub(crate) meta: Vec<Sourced<(String, String)>>,
     /// The command gets the token.
@@ -98,6 +102,7 @@ impl Settings {
             min_hold: last(layers, Key::MinHold, value::min_hold)?,
             max_hold: last(layers, Key::MaxHold, span::parse)?,
             kill: switch(layers, Key::Kill)?,
+            manner: sharing::manner(layers)?,
             meta: meta(layers)?,
             export_token: switch(layers, Key::ExportToken)?,
             json: switch(layers, Key::Json)?,

@@ -166,6 +166,16 @@ pub(super) fn code(text: &str) -> Result<u8, String> {
     Err(format!("`{}` is not an exit code, write a number from 0 to 255", text.escape_debug()))
 }
 
+/// A number of permits.
+pub(super) fn permits(text: &str) -> Result<u32, String> {
+    let most = fencelock::Semaphore::MAX_LIMIT;
+    let number = text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let number = number.filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| {
+        format!("`{}` is not a number of permits, write 1 to {most}", text.escape_debug())
+    })
+}
+
 pub(crate) fn ttl(text: &str) -> Result<Duration, String> {
     let span = span::parse(text)?;
     match fencelock::Ttl::new(span) {
