@@ -48,7 +48,7 @@ async fn acquire(
     }
     let guard = waiting::acquire(context, mutex, manner, names, &store, interrupts).await?;
     let what = waiting::shown(names);
-    let output = Output::of(context, client, &guard);
+    let output = Output::of(context, client, manner, &guard);
     let token = guard.leave().await.map_err(|error| context.failure(&error))?;
     if let Err(error) = view::try_print(&output.text(names, &token.reveal())) {
         let taken_back = client.lease(names.clone(), token).release().await;
@@ -76,17 +76,19 @@ struct Output {
     fencing_token: Option<u64>,
     ttl_ms: u64,
     validity_ms: u64,
+    manner: Option<Manner>,
     dialect: &'static str,
     meta: Vec<(String, String)>,
 }
 
 impl Output {
-    fn of(context: &Context, client: &Client, guard: &Hold) -> Self {
+    fn of(context: &Context, client: &Client, manner: Option<Manner>, guard: &Hold) -> Self {
         Self {
             json: context.settings.json,
             fencing_token: guard.fencing_token(),
             ttl_ms: millis(context.ttl()),
             validity_ms: millis(guard.validity_left()),
+            manner,
             dialect: client.capabilities().dialect,
             meta: context.settings.meta.iter().map(|pair| pair.value.clone()).collect(),
         }
@@ -113,7 +115,7 @@ impl Output {
                 holder: Some(holder.clone()),
                 meta: self.meta.iter().cloned().collect(),
                 unattended: true,
-                ..Record::new(name, self.dialect)
+                ..Record::taken(name, self.manner, self.dialect)
             };
             record.to_line()
         });

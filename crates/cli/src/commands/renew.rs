@@ -55,12 +55,15 @@ async fn record(
     dialect: &str,
 ) -> Record {
     let hash = lease.token_hash();
-    let known = match client.inspect(name.clone()).await {
-        Ok(Inspection::Held(holder)) if holder.token_hash.as_ref() == Some(&hash) => {
-            Record::held(name, &holder, dialect)
+    let seen = client.inspect(name.clone()).await;
+    let known = match &seen {
+        Ok(Inspection::Held(holder)) => {
+            view::of(holder, &hash).map(|each| Record::held(name, holder, dialect).said_of(&each))
         }
-        // It was renewed all the same.
-        _ => Record { token_hash: Some(Some(hash)), ..Record::new(name, dialect) },
+        _ => None,
     };
+    // It was renewed all the same.
+    let unknown = || Record { token_hash: Some(Some(hash)), ..Record::new(name, dialect) };
+    let known = known.unwrap_or_else(unknown);
     Record { ttl_ms: Some(millis(left)), ..known }
 }

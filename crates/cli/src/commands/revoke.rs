@@ -129,7 +129,7 @@ fn print(
     let dialect = client.capabilities().dialect;
     let record = match holder {
         Some(holder) => Record::held(name, holder, dialect),
-        None => Record::new(name, dialect),
+        None => Record::free(name, dialect),
     };
     view::print(&record.to_line())
 }

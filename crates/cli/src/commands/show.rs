@@ -89,7 +89,7 @@ async fn show(
     }
     if let (None, Some((dialect, fencing_token))) = (finding, free) {
         if context.settings.json {
-            view::print(&Record { fencing_token, ..Record::new(name, dialect) }.to_line())?;
+            view::print(&Record { fencing_token, ..Record::free(name, dialect) }.to_line())?;
         } else {
             view::print(&format!("lock `{name}` is free\n"))?;
         }

@@ -244,7 +244,7 @@ impl Holding<'_> {
                     since: Some(rfc3339(std::time::SystemTime::now())),
                 }),
                 meta: self.context.settings.meta.iter().map(|pair| pair.value.clone()).collect(),
-                ..Record::new(name, self.client.capabilities().dialect)
+                ..Record::taken(name, self.asked.manner, self.client.capabilities().dialect)
             };
             console.raw_line(record.to_line().trim_end());
         }

@@ -3,11 +3,13 @@
 //! Standard output is written here only. What another process said of itself is untrusted: in text
 //! every control character is taken out, in JSON it is escaped.
 
+mod crowd;
 mod record;
 mod text;
 
+pub(crate) use crowd::{has, of, who};
 pub(crate) use record::{HolderRecord, Record, escape_invisible, millis, rfc3339};
-pub(crate) use text::{list, show, who};
+pub(crate) use text::{list, show};
 
 use std::io::{self, Write};
 

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use fencelock::{HolderView, LockName};
+use fencelock::{HolderView, Kind, LockName};
 use serde::Serialize;
 
+use super::crowd::{self, Each};
+use crate::hold::Manner;
 use crate::names::to_hex;
 
 /// One lock, as one line.
@@ -41,6 +43,20 @@ pub(crate) struct Record {
     pub(crate) unattended: bool,
     /// The wire format.
     pub(crate) dialect: String,
+    /// What kind of lock it is while anybody holds it: lock, semaphore, latch or barrier.
+    pub(crate) kind: Option<&'static str>,
+    /// It is held so that others can hold it too.
+    pub(crate) shared: bool,
+    /// How many hold it; nothing when that is not known.
+    pub(crate) holder_count: Option<u32>,
+    /// Each of them, as far as the store tells; nothing when it was not asked.
+    pub(crate) holders: Option<Vec<EachRecord>>,
+    /// How much of the limit is taken.
+    pub(crate) used: Option<u32>,
+    /// How many permits there are, or steps of a latch.
+    pub(crate) limit: Option<u32>,
+    /// Who holds a re-entrant lock, where it is UTF-8.
+    pub(crate) owner: Option<String>,
 }
 
 /// Who holds a lock, as the holder says.
@@ -56,6 +72,47 @@ pub(crate) struct HolderRecord {
     pub(crate) since: Option<String>,
 }
 
+/// One of those who hold a lock. What the store tells only of all together is null.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct EachRecord {
+    #[serde(flatten)]
+    holder: HolderRecord,
+    /// How many permits it has.
+    permits: Option<u32>,
+    token_hash: Option<String>,
+    fencing_token: Option<u64>,
+    ttl_ms: Option<u64>,
+    meta: BTreeMap<String, String>,
+    revoked: Option<bool>,
+    unattended: Option<bool>,
+}
+
+impl HolderRecord {
+    fn of(view: &HolderView) -> Self {
+        Self {
+            host: view.host.clone(),
+            pid: view.pid,
+            label: view.label.clone(),
+            since: view.since.map(rfc3339),
+        }
+    }
+}
+
+impl EachRecord {
+    fn of(each: &Each<'_>) -> Self {
+        Self {
+            holder: HolderRecord::of(each.view),
+            permits: each.view.permits,
+            token_hash: each.view.token_hash.clone(),
+            fencing_token: each.view.fencing_token.map(|token| token.as_u64()),
+            ttl_ms: each.left.map(millis),
+            meta: each.view.metadata.clone(),
+            revoked: each.revoked,
+            unattended: each.unattended,
+        }
+    }
+}
+
 impl Record {
     /// A lock of which nothing but the name is known.
     pub(crate) fn new(name: &LockName, dialect: &str) -> Self {
@@ -69,23 +126,57 @@ impl Record {
         }
     }
 
+    /// A lock that nobody holds.
+    pub(crate) fn free(name: &LockName, dialect: &str) -> Self {
+        Self { holder_count: Some(0), holders: Some(Vec::new()), ..Self::new(name, dialect) }
+    }
+
+    /// A lock that was taken just now; who else holds it was not asked.
+    pub(crate) fn taken(name: &LockName, manner: Option<Manner>, dialect: &str) -> Self {
+        let (kind, limit) = match manner {
+            None | Some(Manner::Shared) => (Kind::Lock, None),
+            Some(Manner::Permits { limit, .. }) => (Kind::Semaphore, Some(limit)),
+        };
+        let shared = manner.is_some();
+        Self { kind: Some(kind.as_str()), shared, limit, ..Self::new(name, dialect) }
+    }
+
     /// A lock that somebody holds.
     pub(crate) fn held(name: &LockName, holder: &HolderView, dialect: &str) -> Self {
+        let sharing = holder.sharing.as_deref();
+        let limit = sharing.and_then(|sharing| sharing.limit);
+        let owner = sharing.and_then(|sharing| sharing.owner.as_ref());
         Self {
+            kind: Some(holder.kind.as_str()),
+            shared: sharing.is_some(),
+            holder_count: Some(crowd::count(holder)),
+            holders: Some(crowd::each(holder).iter().map(EachRecord::of).collect()),
+            used: limit.and(sharing).map(|sharing| sharing.used),
+            limit,
+            owner: owner.and_then(|owner| String::from_utf8(owner.as_bytes().to_vec()).ok()),
             token_hash: Some(holder.token_hash.clone()),
             fencing_token: holder.fencing_token.map(|token| token.as_u64()),
             ttl_ms: holder.remaining.map(millis),
-            holder: Some(HolderRecord {
-                host: holder.host.clone(),
-                pid: holder.pid,
-                label: holder.label.clone(),
-                since: holder.since.map(rfc3339),
-            }),
+            holder: Some(HolderRecord::of(holder)),
             meta: holder.metadata.clone(),
             queue: u64::from(holder.waiting),
             revoked: holder.revoked,
             unattended: holder.unattended,
             ..Self::new(name, dialect)
+        }
+    }
+
+    /// The same lock, with what is said of one of those who hold it.
+    pub(crate) fn said_of(self, each: &Each<'_>) -> Self {
+        Self {
+            token_hash: Some(each.view.token_hash.clone()),
+            fencing_token: each.view.fencing_token.map(|token| token.as_u64()),
+            ttl_ms: each.left.map(millis),
+            holder: Some(HolderRecord::of(each.view)),
+            meta: each.view.metadata.clone(),
+            revoked: each.revoked.unwrap_or(self.revoked),
+            unattended: each.unattended.unwrap_or(self.unattended),
+            ..self
         }
     }
 
@@ -148,7 +239,12 @@ mod tests {
             "{\"name\":\"job\",\"token_hash\":\"ab\",\"fencing_token\":null,\"ttl_ms\":null,\
              \"validity_ms\":null,\"holder\":{\"host\":\"h\\u009b\",\"pid\":null,\"label\":null,\
              \"since\":\"2023-11-14T22:13:20.500Z\"},\"meta\":{},\"queue\":0,\
-             \"revoked\":false,\"unattended\":false,\"dialect\":\"native\"}\n"
+             \"revoked\":false,\"unattended\":false,\"dialect\":\"native\",\
+             \"kind\":\"lock\",\"shared\":false,\"holder_count\":1,\"holders\":[{\
+             \"host\":\"h\\u009b\",\"pid\":null,\"label\":null,\
+             \"since\":\"2023-11-14T22:13:20.500Z\",\"permits\":null,\"token_hash\":\"ab\",\
+             \"fencing_token\":null,\"ttl_ms\":null,\"meta\":{},\"revoked\":false,\
+             \"unattended\":false}],\"used\":null,\"limit\":null,\"owner\":null}\n"
         );
     }
 

@@ -1,18 +1,25 @@
 //! Locks as people read them.
 
+use std::time::SystemTime;
+
 use fencelock::{HolderView, LockName};
 use unicode_width::UnicodeWidthStr as _;
 
+use super::crowd;
 use super::record::rfc3339;
 use crate::console::clean;
 use crate::span;
 
 /// Everything about one lock that is held, a line for each part.
 pub(crate) fn show(name: &LockName, holder: &HolderView, dialect: &str, store: &str) -> String {
-    let mut lines = vec![("lock", name.to_string()), ("holder", who(holder))];
-    if let Some(since) = holder.since {
-        let age = since.elapsed().map(|age| format!(" ({} ago)", span::show(age)));
-        lines.push(("since", format!("{}{}", rfc3339(since), age.unwrap_or_default())));
+    let mut lines = vec![("lock", name.to_string())];
+    let is_alone = holder.sharing.is_none();
+    if is_alone {
+        lines.push(("holder", one(holder)));
+        lines.extend(holder.since.map(|since| ("since", ago(since))));
+    } else {
+        lines.extend(crowd::how(holder).map(|how| ("held as", how)));
+        lines.extend(together(holder));
     }
     let renewed = if holder.unattended { ", not renewed" } else { "" };
     lines.push(("lease left", format!("{}{renewed}", left(holder))));
@@ -23,17 +30,57 @@ pub(crate) fn show(name: &LockName, holder: &HolderView, dialect: &str, store: &
         lines.push(("waiting", holder.waiting.to_string()));
     }
     if let Some(token) = holder.fencing_token {
-        lines.push(("fencing token", token.as_u64().to_string()));
+        // That of one of several is no right to write.
+        lines.push((
+            if is_alone { "fencing token" } else { "last number" },
+            token.as_u64().to_string(),
+        ));
     }
-    if let Some(hash) = &holder.token_hash {
+    if let (true, Some(hash)) = (is_alone, &holder.token_hash) {
         lines.push(("token hash", hash.clone()));
     }
-    for (key, value) in &holder.metadata {
+    for (key, value) in holder.metadata.iter().filter(|_| is_alone) {
         lines.push(("meta", format!("{}={}", clean(key), clean(value))));
     }
     lines.push(("dialect", dialect.to_owned()));
     lines.push(("store", store.to_owned()));
     lines.iter().map(|(title, value)| format!("{title:<14} {value}\n")).collect()
+}
+
+/// A line for each of those who hold it together.
+fn together(holder: &HolderView) -> Vec<(&'static str, String)> {
+    let seen = crowd::each(holder);
+    let mut lines: Vec<(&'static str, String)> = seen
+        .iter()
+        .map(|each| {
+            let view = each.view;
+            let permits = view.permits.map(|permits| match permits {
+                1 => "1 permit".to_owned(),
+                several => format!("{several} permits"),
+            });
+            let since = view.since.map(|since| format!("since {}", ago(since)));
+            let left = each.left.map(|left| format!("{} left", span::show(left)));
+            let unattended = each.unattended.filter(|&it| it).map(|_| "not renewed".to_owned());
+            let revoked = each.revoked.filter(|&it| it).map(|_| "revoked".to_owned());
+            let meta = view
+                .metadata
+                .iter()
+                .map(|(key, value)| Some(format!("{}={}", clean(key), clean(value))));
+            let parts = [Some(one(view)), permits, since, left, unattended, revoked];
+            let parts: Vec<String> = parts.into_iter().chain(meta).flatten().collect();
+            ("holder", parts.join(", "))
+        })
+        .collect();
+    let untold = usize::try_from(crowd::count(holder)).unwrap_or(0).saturating_sub(seen.len());
+    if untold > 0 {
+        lines.push(("holder", format!("and {untold} more")));
+    }
+    lines
+}
+
+fn ago(since: SystemTime) -> String {
+    let age = since.elapsed().map(|age| format!(" ({} ago)", span::show(age)));
+    format!("{}{}", rfc3339(since), age.unwrap_or_default())
 }
 
 /// A line for each lock, in columns.
@@ -43,7 +90,12 @@ pub(crate) fn list(locks: &[(LockName, HolderView)]) -> String {
         .map(|(name, holder)| {
             let fencing =
                 holder.fencing_token.map_or("-".to_owned(), |token| token.as_u64().to_string());
-            [name.to_string(), left(holder), fencing, format!("{}{}", who(holder), notes(holder))]
+            [
+                name.to_string(),
+                left(holder),
+                fencing,
+                format!("{}{}", crowd::who(holder), notes(holder)),
+            ]
         })
         .collect();
     let mut widths = [0; 4];
@@ -67,8 +119,8 @@ pub(crate) fn list(locks: &[(LockName, HolderView)]) -> String {
     text
 }
 
-/// The holder in a few words.
-pub(crate) fn who(holder: &HolderView) -> String {
+/// One holder in a few words.
+pub(super) fn one(holder: &HolderView) -> String {
     let process = holder.pid.map(|pid| format!("process {pid}"));
     let host = holder.host.as_ref().map(|host| format!("on {}", clean(host)));
     let label = holder.label.as_ref().map(|label| format!("({})", clean(label)));
@@ -85,7 +137,8 @@ fn notes(holder: &HolderView) -> String {
     let waiting = (holder.waiting > 0).then(|| format!("{} waiting", holder.waiting));
     let revoked = holder.revoked.then(|| "revoked".to_owned());
     let unattended = holder.unattended.then(|| "not renewed".to_owned());
-    let notes: Vec<String> = [unattended, revoked, waiting].into_iter().flatten().collect();
+    let notes: Vec<String> =
+        [crowd::how(holder), unattended, revoked, waiting].into_iter().flatten().collect();
     if notes.is_empty() { String::new() } else { format!("  [{}]", notes.join(", ")) }
 }
 

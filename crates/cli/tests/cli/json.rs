@@ -19,6 +19,13 @@ fn assert_fields(object: &Value, token: &str) {
         "revoked",
         "unattended",
         "dialect",
+        "kind",
+        "shared",
+        "holder_count",
+        "holders",
+        "used",
+        "limit",
+        "owner",
     ];
     expected.sort_unstable();
     let mut fields: Vec<&str> = object.as_object().unwrap().keys().map(String::as_str).collect();
