@@ -61,6 +61,18 @@ async fn revoke(context: &Context, client: &Client, names: &Names) -> Result<u8,
             }
         }
         Revoked::Released => {
+            if let Some(holder) = who_could_not_be_asked(context, client, name).await? {
+                print(context, client, name, Some(&holder))?;
+                return Err(Failure::new(
+                    Exit::Busy,
+                    format!(
+                        "lock `{name}` in {store} was given back by all who could be asked, and is \
+                         still held by {}: not all of their leases are renewed, and those end by \
+                         themselves",
+                        view::who(&holder)
+                    ),
+                ));
+            }
             print(context, client, name, None)?;
             say(context, &format!("lock `{name}` was given back [{store}]"))?;
             Ok(0)
@@ -74,6 +86,22 @@ async fn revoke(context: &Context, client: &Client, names: &Names) -> Result<u8,
         Revoked::Unattended(holder) => Err(unattended(context, name, &holder, &store)),
         _ => Err(Failure::internal("the library gave an answer that this program does not know")),
     }
+}
+
+/// Who holds the lock still, beside those who gave it back: leases that nobody renews have nobody who
+/// could be asked.
+async fn who_could_not_be_asked(
+    context: &Context,
+    client: &Client,
+    name: &LockName,
+) -> Result<Option<HolderView>, Failure> {
+    let seen = client.inspect(name.clone()).await.map_err(|error| context.failure(&error))?;
+    Ok(match seen {
+        Inspection::Held(holder) if holder.sharing.is_some() && view::is_left(&holder) => {
+            Some(holder)
+        }
+        _ => None,
+    })
 }
 
 fn unattended(context: &Context, name: &LockName, holder: &HolderView, store: &str) -> Failure {

@@ -62,6 +62,11 @@ pub(crate) fn has(holder: &HolderView, token_hash: &str) -> Option<bool> {
     complete.then_some(false)
 }
 
+/// Whether nobody renews the lease of one of them.
+pub(crate) fn is_left(holder: &HolderView) -> bool {
+    each(holder).iter().any(|each| each.unattended == Some(true))
+}
+
 /// The one with this hash.
 pub(crate) fn of<'a>(holder: &'a HolderView, token_hash: &str) -> Option<Each<'a>> {
     each(holder).into_iter().find(|each| each.view.token_hash.as_deref() == Some(token_hash))

@@ -7,7 +7,7 @@ mod crowd;
 mod record;
 mod text;
 
-pub(crate) use crowd::{has, of, who};
+pub(crate) use crowd::{has, is_left, of, who};
 pub(crate) use record::{HolderRecord, Record, escape_invisible, millis, rfc3339};
 pub(crate) use text::{list, show};
 

@@ -18,6 +18,8 @@ mod redis;
 mod revoke;
 mod rights;
 mod settings;
+mod sharing;
+mod sharing_shown;
 mod support;
 mod tls;
 mod tokens;

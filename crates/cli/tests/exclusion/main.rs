@@ -16,5 +16,6 @@ mod faults;
 mod leftovers;
 mod outages;
 mod random;
+mod sharing;
 mod succession;
 mod support;
