@@ -76,7 +76,8 @@ fn all_end_well(shells: Vec<Process>) {
 const STAY: &str = "sh -c 'echo inside $PPID; while :; do sleep 0.5; done'";
 
 fn stay(place: &Place, flags: &str, witness: &str) -> Process {
-    let shell = place.shell(&format!("exec \"$FENCELOCK\" run job {flags} -- {witness} {STAY}"));
+    let mut shell =
+        place.shell(&format!("exec \"$FENCELOCK\" run job {flags} -- {witness} {STAY}"));
     shell.wait_for_stdout(LIMIT, "inside ");
     shell
 }
