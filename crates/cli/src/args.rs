@@ -145,6 +145,7 @@ pub(crate) struct Run {
   token=$(fencelock acquire nightly --ttl 10m --wait 30s) || exit
   FENCELOCK_TOKEN=$token fencelock release nightly
   fencelock acquire once-an-hour --ttl 1h -n > /dev/null && send-report
+  token=$(fencelock acquire licences --limit 10 --permits 2 --ttl 1h)
 "))]
 pub(crate) struct Acquire {
     /// What to lock: text without control characters, at most 512 bytes
@@ -224,7 +225,7 @@ pub(crate) struct Release {
 
 /// Show who holds a lock
 ///
-/// Exits 1 when nobody does. A name in two dialects is two locks: without --dialect a Redis store is
+/// Exits 1 when nobody does. Of several who hold it together each has a line, up to sixteen. A name in two dialects is two locks: without --dialect a Redis store is
 /// asked for both.
 #[derive(Debug, Args)]
 #[command(after_long_help = help::with_codes("Examples:
@@ -270,8 +271,8 @@ pub(crate) struct Ls {
 ///
 /// The request is stored with the lock; its holder is told, at the latest with its next renewal, and
 /// decides what to do: `run` sends its command one TERM (and KILL with --kill). It never ends a lock
-/// by itself. With --wait the exit code is 75 when the lock is still held after that time. A lock
-/// that nobody renews (acquire) can't be asked for, and one in another dialect neither: 64.
+/// by itself. Of several who hold it together all are asked. With --wait the exit code is 75 when the
+/// lock is still held after that time. A lock that nobody renews (acquire) can't be asked for, and one in another dialect neither: 64.
 #[derive(Debug, Args)]
 #[command(after_long_help = help::with_codes("Examples:
   fencelock revoke nightly                   ask, and do not wait

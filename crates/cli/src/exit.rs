@@ -61,7 +61,11 @@ pub(crate) fn of_kind(kind: ErrorKind) -> Exit {
 
 /// What each code means, in the order of the help text.
 pub(crate) const TABLE: &[(&str, &str)] = &[
-    ("0..255", "the command's own code, when run or elect started it and did not stop it"),
+    (
+        "0..255",
+        "the command's own code, when run or elect started it and did not stop\n\
+            it",
+    ),
     ("128+n", "signal n ended the command, or the wait of run, elect or acquire"),
     ("1", "show: nobody holds the lock"),
     (

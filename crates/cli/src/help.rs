@@ -17,6 +17,9 @@ pub(crate) fn run() -> String {
   fencelock run nightly -- ./backup.sh         one at a time on this machine
   fencelock run nightly -n -- ./backup.sh      or not at all (exit code 75)
   fencelock run nightly --wait 10m --store redis://locks.example -- ./backup.sh
+  fencelock run encode --limit 4 -- ./encode.sh    at most four at once
+  fencelock run data --shared -- ./read.sh     beside others, but never beside:
+  fencelock run data -- ./rebuild.sh
   fencelock run a b -- sh -c 'echo \"$FENCELOCK_FENCING_TOKEN\"'
 
 {ENVIRONMENT}
@@ -70,7 +73,8 @@ The command's environment:
                            (with --name-hex: in hexadecimal digits)
   FENCELOCK_FENCING_TOKEN  a number that grows with every grant: let what you
                            write to refuse smaller ones; unset where the store
-                           has none
+                           has none, and with --shared and --limit: who is not
+                           alone has no right to write
   FENCELOCK_DEADLINE_MS    until when the lock is held at least, in milliseconds
                            since 1970, as of the start of the command: renewals
                            move it on

@@ -149,9 +149,10 @@ fn tokens_are_refused_without_being_repeated() {
 }
 
 #[test]
-fn options_of_later_versions_are_unknown_and_the_nearest_is_named() {
-    for option in ["--shared", "--permits", "--limit"] {
-        refuse(&["run", "x", option, "--", "true"], 64, &[option, "the nearest is `--"]);
+fn options_of_other_commands_are_unknown_and_the_nearest_is_named() {
+    for (command, option) in [("show", "--shared"), ("renew", "--permits"), ("elect", "--limit")] {
+        let end: &[&str] = if command == "elect" { &["--", "true"] } else { &[] };
+        refuse(&[&[command, "x", option], end].concat(), 64, &[option]);
     }
     for (slip, meant) in [("--tll", "--ttl"), ("--stroe", "--store"), ("--no-wiat", "--no-wait")] {
         refuse(&["run", "x", slip, "--", "true"], 64, &[slip, meant]);
