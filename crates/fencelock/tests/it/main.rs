@@ -16,6 +16,7 @@ mod hold;
 mod keeper_scale;
 mod leaving;
 mod loss;
+mod of_mutex;
 mod own;
 mod renew;
 mod revoke;
