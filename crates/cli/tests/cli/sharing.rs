@@ -12,9 +12,11 @@ const TELL: &str = "echo ${FENCELOCK_FENCING_TOKEN-unset}";
 const POLITE: &str =
     "trap 'echo term >> log; exit 7' TERM; echo inside; while :; do sleep 0.01; done";
 
-/// Homes with each store in which several may hold a name.
-fn benches() -> Vec<Bench> {
-    vec![Bench::new()]
+/// Homes with each store in which several may hold a name, and what they need to live.
+fn benches() -> (RedisServer, Vec<Bench>) {
+    let server = RedisServer::start();
+    let benches = vec![Bench::new(), Bench::on(&server)];
+    (server, benches)
 }
 
 fn start(bench: &Bench, flags: &[&str], script: &str) -> Process {
@@ -35,7 +37,8 @@ fn let_go(bench: &Bench, holders: Vec<Process>) {
 
 #[test]
 fn readers_hold_beside_each_other_and_a_writer_alone() {
-    for bench in benches() {
+    let (_server, benches) = benches();
+    for bench in benches {
         let readers = vec![bench.hold(&["job", "--shared"]), bench.hold(&["job", "--shared"])];
         let busy = bench.run(["run", "job", "-n", "--", "true"]);
         busy.assert_refused(75, &["`job` is busy", "held by 2 holders, the last of them process"]);
@@ -52,7 +55,8 @@ fn readers_hold_beside_each_other_and_a_writer_alone() {
 
 #[test]
 fn a_reader_that_comes_while_a_writer_waits_is_behind_it() {
-    for bench in benches() {
+    let (_server, benches) = benches();
+    for bench in benches {
         let reader = bench.hold(&["job", "--shared"]);
         let mut writer = bench.start(["run", "job", "--", "sh", "-c", "echo written >> log"]);
         wait_for_stderr(&mut writer, "waiting for lock `job`: held by process");
@@ -69,7 +73,8 @@ fn a_reader_that_comes_while_a_writer_waits_is_behind_it() {
 
 #[test]
 fn who_wants_many_permits_is_not_passed_by_those_who_want_few() {
-    for bench in benches() {
+    let (_server, benches) = benches();
+    for bench in benches {
         let small = bench.hold(&["job", "--limit", "4"]);
         let mut large =
             bench.start(["run", "job", "--limit", "4", "--permits", "4", "--", "echo", "all"]);
@@ -85,7 +90,8 @@ fn who_wants_many_permits_is_not_passed_by_those_who_want_few() {
 
 #[test]
 fn permits_are_counted() {
-    for bench in benches() {
+    let (_server, benches) = benches();
+    for bench in benches {
         let three = bench.hold(&["job", "--permits", "3", "--limit", "4"]);
         let busy = bench.run(["run", "job", "--permits", "2", "--limit", "4", "-n", "--", "true"]);
         busy.assert_refused(75, &["`job` is busy", "(3 of 4 permits)"]);
@@ -102,7 +108,8 @@ fn permits_are_counted() {
 
 #[test]
 fn another_limit_is_refused_with_both_until_the_lock_was_held_alone() {
-    for bench in benches() {
+    let (_server, benches) = benches();
+    for bench in benches {
         assert_eq!(bench.run(["run", "job", "--limit", "4", "--", "true"]).code, 0);
         let parts =
             ["`job`", "has 4 permits", "--limit says 3", "use --limit 4", "run job -- true"];
@@ -120,7 +127,8 @@ fn another_limit_is_refused_with_both_until_the_lock_was_held_alone() {
 
 #[test]
 fn only_who_is_alone_has_a_fencing_token() {
-    for bench in benches() {
+    let (_server, benches) = benches();
+    for bench in benches {
         let alone = bench.run(["run", "job", "--", "sh", "-c", TELL]);
         assert!(alone.stdout.trim_end().parse::<u64>().is_ok(), "{alone:?}");
         for (flags, said) in [
@@ -144,7 +152,8 @@ fn only_who_is_alone_has_a_fencing_token() {
 
 #[test]
 fn all_readers_are_asked_back_and_each_command_is_told() {
-    for bench in benches() {
+    let (_server, benches) = benches();
+    for bench in benches {
         let mut readers: Vec<Process> =
             (0..3).map(|_| start(&bench, &["--shared"], POLITE)).collect();
         let revoked = bench.run(["revoke", "job", "--wait", "30s"]);
@@ -162,7 +171,8 @@ fn all_readers_are_asked_back_and_each_command_is_told() {
 
 #[test]
 fn a_revoke_says_who_could_not_be_asked() {
-    for bench in benches() {
+    let (_server, benches) = benches();
+    for bench in benches {
         let mut reader = start(&bench, &["--shared"], POLITE);
         let token = bench.acquire(&["job", "--shared", "--ttl", "10m"]);
         let revoked = bench.run(["revoke", "job", "--wait", "30s"]);
@@ -176,7 +186,8 @@ fn a_revoke_says_who_could_not_be_asked() {
 
 #[test]
 fn who_is_freed_by_force_of_a_share_is_stopped_with_79() {
-    for bench in benches() {
+    let (_server, benches) = benches();
+    for bench in benches {
         let script = "trap '' TERM; echo inside; while :; do sleep 0.01; done";
         for flags in [["--limit", "5", "--ttl", "1s"], ["--shared", "--kill", "--ttl", "1s"]] {
             let mut holders: Vec<Process> = (0..2).map(|_| start(&bench, &flags, script)).collect();
@@ -195,7 +206,8 @@ fn who_is_freed_by_force_of_a_share_is_stopped_with_79() {
 
 #[test]
 fn a_share_is_held_at_least_and_at_most_as_a_lock_is() {
-    for bench in benches() {
+    let (_server, benches) = benches();
+    for bench in benches {
         let words = ["run", "job", "--shared", "--min-hold", "60s", "--", "true"];
         assert_eq!(bench.run(words).code, 0);
         let shown = bench.run(["show", "job"]);
@@ -213,7 +225,8 @@ fn a_share_is_held_at_least_and_at_most_as_a_lock_is() {
 
 #[test]
 fn a_wrapper_that_is_killed_gives_its_permit_back() {
-    for bench in benches() {
+    let (_server, benches) = benches();
+    for bench in benches {
         let flags = ["job", "--limit", "2", "--ttl", "2s"];
         let mut killed = bench.hold(&flags);
         let stays = bench.hold(&flags);

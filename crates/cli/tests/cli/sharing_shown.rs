@@ -1,12 +1,15 @@
 //! How those who hold a lock together are shown, and what each of them can do with its token.
 
+use fencelock_testkit::RedisServer;
 use serde_json::Value;
 
 use crate::support::{Bench, finish};
 
-/// Homes with each store in which several may hold a name.
-fn benches() -> Vec<Bench> {
-    vec![Bench::new()]
+/// Homes with each store in which several may hold a name, and what they need to live.
+fn benches() -> (RedisServer, Vec<Bench>) {
+    let server = RedisServer::start();
+    let benches = vec![Bench::new(), Bench::on(&server)];
+    (server, benches)
 }
 
 fn acquire(bench: &Bench, flags: &[&str]) -> Value {
@@ -17,7 +20,8 @@ fn acquire(bench: &Bench, flags: &[&str]) -> Value {
 
 #[test]
 fn each_holder_is_shown() {
-    for bench in benches() {
+    let (_server, benches) = benches();
+    for bench in benches {
         let first = acquire(&bench, &["--shared", "--ttl", "10m", "--meta", "who=first"]);
         let second = acquire(&bench, &["--shared", "--ttl", "20m"]);
         for grant in [&first, &second] {
@@ -74,7 +78,8 @@ fn each_holder_is_shown() {
 
 #[test]
 fn a_semaphore_is_shown_with_its_permits() {
-    for bench in benches() {
+    let (_server, benches) = benches();
+    for bench in benches {
         let mut holder = bench.hold(&["job", "--permits", "3", "--limit", "5"]);
         let grant = acquire(&bench, &["--limit", "5"]);
         let said = ["kind", "shared", "fencing_token", "limit"];
@@ -98,7 +103,8 @@ fn a_semaphore_is_shown_with_its_permits() {
 
 #[test]
 fn a_lock_that_one_holds_has_the_fields_too() {
-    for bench in benches() {
+    let (_server, benches) = benches();
+    for bench in benches {
         let token = bench.acquire(&["job"]);
         let shown = &bench.run(["show", "job", "--json"]).objects()[0];
         let said = ["kind", "shared", "holder_count", "used", "limit", "owner"];
@@ -115,7 +121,8 @@ fn a_lock_that_one_holds_has_the_fields_too() {
 
 #[test]
 fn each_token_renews_and_releases_its_own_share() {
-    for bench in benches() {
+    let (_server, benches) = benches();
+    for bench in benches {
         for flags in [&["--shared"][..], &["--limit", "3"]] {
             let first = acquire(&bench, &[flags, &["--meta", "who=first"]].concat());
             let second = acquire(&bench, flags);
@@ -145,7 +152,8 @@ fn each_token_renews_and_releases_its_own_share() {
 
 #[test]
 fn of_very_many_some_are_shown_and_all_are_counted() {
-    for bench in benches() {
+    let (_server, benches) = benches();
+    for bench in benches {
         let tokens: Vec<String> = (0..18).map(|_| bench.acquire(&["job", "--shared"])).collect();
         let shown = &bench.run(["show", "job", "--json"]).objects()[0];
         assert_eq!(shown["holder_count"], 18, "{shown}");

@@ -7,8 +7,8 @@
 
 use std::fs;
 
-use fencelock_testkit::Process;
 use fencelock_testkit::process::{Signal, group_members};
+use fencelock_testkit::{Process, RedisServer};
 
 use crate::support::{LIMIT, Place, alone, finish, finish_within, group, is_soak, wait_for_stderr};
 
@@ -47,14 +47,15 @@ fi
 "$@"
 "#;
 
-/// Places with each store in which several may hold a name.
-fn places() -> Vec<Place> {
-    let places = vec![Place::embedded()];
+/// Places with each store in which several may hold a name, and what they need to live.
+fn places() -> (RedisServer, Vec<Place>) {
+    let server = RedisServer::start();
+    let places = vec![Place::embedded(), Place::on(&server)];
     for place in &places {
         fs::write(place.path("slots.sh"), SLOTS).unwrap();
         fs::write(place.path("rw.sh"), READ_OR_WRITE).unwrap();
     }
-    places
+    (server, places)
 }
 
 /// A shell that runs `fencelock run FLAGS -- WITNESS...` so often, one after the other.
@@ -86,7 +87,8 @@ fn stay(place: &Place, flags: &str, witness: &str) -> Process {
 fn readers_and_writers_never_meet() {
     let _alone = alone();
     let runs = if is_soak() { 200 } else { 12 };
-    for place in places() {
+    let (_server, places) = places();
+    for place in places {
         let readers =
             (0..8).map(|_| again_and_again(&place, runs, "--shared", "sh rw.sh s sleep 0.01"));
         let writers = (0..3).map(|_| again_and_again(&place, runs, "", "sh rw.sh x sleep 0.01"));
@@ -97,7 +99,8 @@ fn readers_and_writers_never_meet() {
 
 #[test]
 fn readers_are_inside_together() {
-    for place in places() {
+    let (_server, places) = places();
+    for place in places {
         // Each waits for the others: one after the other, none of them would ever end.
         let script = "sh rw.sh s sh -c 'touch here.$$; \
                       while [ $(ls here.* | wc -l) -lt 5 ]; do sleep 0.01; done'";
@@ -110,7 +113,8 @@ fn readers_are_inside_together() {
 fn of_twenty_never_more_than_the_limit_are_inside() {
     let _alone = alone();
     let runs = if is_soak() { 100 } else { 6 };
-    for place in places() {
+    let (_server, places) = places();
+    for place in places {
         let shells = (0..20).map(|number| {
             // Some want several, and get them: who wants few does not pass them for ever.
             let permits = if number % 5 == 0 { 3 } else { 1 };
@@ -124,7 +128,8 @@ fn of_twenty_never_more_than_the_limit_are_inside() {
 
 #[test]
 fn as_many_as_the_limit_are_inside_together() {
-    for place in places() {
+    let (_server, places) = places();
+    for place in places {
         let script = "sh slots.sh 4 1 sh -c 'touch here.$$; \
                       while [ $(ls here.* | wc -l) -lt 4 ]; do sleep 0.01; done'";
         all_end_well((0..4).map(|_| again_and_again(&place, 1, "--limit 4", script)).collect());
@@ -134,7 +139,8 @@ fn as_many_as_the_limit_are_inside_together() {
 
 #[test]
 fn the_permit_of_one_that_is_killed_passes_when_its_command_is_dead() {
-    for place in places() {
+    let (_server, places) = places();
+    for place in places {
         let flags = "--limit 2 --ttl 2s";
         let mut killed = stay(&place, flags, "sh slots.sh 2 1");
         let mut stays = stay(&place, flags, "sh slots.sh 2 1");
@@ -157,7 +163,8 @@ fn the_permit_of_one_that_is_killed_passes_when_its_command_is_dead() {
 
 #[test]
 fn a_reader_that_is_killed_lets_the_writer_in_when_its_command_is_dead() {
-    for place in places() {
+    let (_server, places) = places();
+    for place in places {
         let mut killed = stay(&place, "--shared --ttl 2s", "sh rw.sh s");
         let gone = group(&killed).unwrap();
         let mut writer =
@@ -173,7 +180,8 @@ fn a_reader_that_is_killed_lets_the_writer_in_when_its_command_is_dead() {
 
 #[test]
 fn the_witnesses_see_who_should_not_be_inside() {
-    for place in places() {
+    let (_server, places) = places();
+    for place in places {
         for (first, second) in [
             ("sh slots.sh 2 2", "sh slots.sh 2 1"),
             ("sh rw.sh s", "sh rw.sh x"),
