@@ -315,10 +315,12 @@ impl Holding<'_> {
                 return Ok(own);
             }
         };
-        let message = format!(
-            "{what} in {store} was lost: {why}; the command may not have been alone (use the fencing \
-             token)"
-        );
+        let so = match self.asked.manner {
+            None => "the command may not have been alone (use the fencing token)",
+            Some(Manner::Shared) => "the command may have run beside one that was not to share it",
+            Some(Manner::Permits { .. }) => "more than the limit may have run at once",
+        };
+        let message = format!("{what} in {store} was lost: {why}; {so}");
         self.context.console.error(&message);
         let code = if outcome.status == Status::Code(0) { Exit::Lost.code() } else { own };
         Err(Failure::silent(code))

@@ -24,7 +24,8 @@ pub(crate) fn show(name: &LockName, holder: &HolderView, dialect: &str, store: &
     let renewed = if holder.unattended { ", not renewed" } else { "" };
     lines.push(("lease left", format!("{}{renewed}", left(holder))));
     if holder.revoked {
-        lines.push(("revoked", "its holder is asked to give it back".to_owned()));
+        let whose = if is_alone { "its holder is" } else { "its holders are" };
+        lines.push(("revoked", format!("{whose} asked to give it back")));
     }
     if holder.waiting > 0 {
         lines.push(("waiting", holder.waiting.to_string()));

@@ -189,7 +189,7 @@ fn who_is_freed_by_force_of_a_share_is_stopped_with_79() {
     let (_server, benches) = benches();
     for bench in benches {
         let script = "trap '' TERM; echo inside; while :; do sleep 0.01; done";
-        for flags in [["--limit", "5", "--ttl", "1s"], ["--shared", "--kill", "--ttl", "1s"]] {
+        for flags in [["--limit", "5", "--ttl", "3s"], ["--shared", "--kill", "--ttl", "3s"]] {
             let mut holders: Vec<Process> = (0..2).map(|_| start(&bench, &flags, script)).collect();
             let forced = bench.run(["release", "job", "--force", "--yes"]);
             assert_eq!(forced.code, 0, "{forced:?}");
@@ -227,7 +227,7 @@ fn a_share_is_held_at_least_and_at_most_as_a_lock_is() {
 fn a_wrapper_that_is_killed_gives_its_permit_back() {
     let (_server, benches) = benches();
     for bench in benches {
-        let flags = ["job", "--limit", "2", "--ttl", "2s"];
+        let flags = ["job", "--limit", "2", "--ttl", "5s"];
         let mut killed = bench.hold(&flags);
         let stays = bench.hold(&flags);
         let mut waits = bench.start(["run", "job", "--limit", "2", "--", "true"]);

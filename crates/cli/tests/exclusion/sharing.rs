@@ -141,12 +141,12 @@ fn as_many_as_the_limit_are_inside_together() {
 fn the_permit_of_one_that_is_killed_passes_when_its_command_is_dead() {
     let (_server, places) = places();
     for place in places {
-        let flags = "--limit 2 --ttl 2s";
+        let flags = "--limit 2 --ttl 5s";
         let mut killed = stay(&place, flags, "sh slots.sh 2 1");
         let mut stays = stay(&place, flags, "sh slots.sh 2 1");
         let (gone, left) = (group(&killed).unwrap(), group(&stays).unwrap());
         let mut next = place.shell(
-            "exec \"$FENCELOCK\" run job --limit 2 --ttl 2s -- sh slots.sh 2 1 echo entered",
+            "exec \"$FENCELOCK\" run job --limit 2 --ttl 5s -- sh slots.sh 2 1 echo entered",
         );
         wait_for_stderr(&mut next, "waiting for lock `job`");
         killed.signal(Signal::KILL);
@@ -165,10 +165,10 @@ fn the_permit_of_one_that_is_killed_passes_when_its_command_is_dead() {
 fn a_reader_that_is_killed_lets_the_writer_in_when_its_command_is_dead() {
     let (_server, places) = places();
     for place in places {
-        let mut killed = stay(&place, "--shared --ttl 2s", "sh rw.sh s");
+        let mut killed = stay(&place, "--shared --ttl 5s", "sh rw.sh s");
         let gone = group(&killed).unwrap();
         let mut writer =
-            place.shell("exec \"$FENCELOCK\" run job --ttl 2s -- sh rw.sh x echo entered");
+            place.shell("exec \"$FENCELOCK\" run job --ttl 5s -- sh rw.sh x echo entered");
         wait_for_stderr(&mut writer, "waiting for lock `job`");
         killed.signal(Signal::KILL);
         let ended = finish(&mut writer);
