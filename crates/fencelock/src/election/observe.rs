@@ -41,7 +41,6 @@ pub struct Leader {
 
 /// How an election stands.
 // One is handed out in a second, at most.
-#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(clippy::large_enum_variant)] // An observer has one of them at a time.
