@@ -8,9 +8,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use fencelock_core::{
     AcquireRequest, Acquired, Crowd, DowngradeRequest, Downgraded, ExchangeRequest, Exchanged,
-    ForceReleaseRequest, Forced, ForeignKind, Grant, Inspection, ListenerId, Mode, NotHeld,
-    Refusal, ReleaseRequest, Released, Renewed, RevokeRequest, Revoked, SetLimitRequest, Sharing,
-    Token, Wakeup,
+    ForceReleaseRequest, Forced, ForeignKind, Grant, HealRequest, Healed, Inspection, LimitSet,
+    ListenerId, Mode, NotHeld, PlaceRequest, Refusal, ReleaseRequest, Released, Renewed,
+    RevokeRequest, Revoked, SetLimitRequest, Sharing, Token, Wakeup,
 };
 use fencelock_redis::{Dialect, IfUsed, RedisStore};
 use fencelock_store::{Outcome, Store, StoreErrorKind};
@@ -271,7 +271,7 @@ async fn assert_all_leave_it(store: &RedisStore, own: Token, number: usize) {
     assert!(matches!(answer, Downgraded::NotHeld(NotHeld::Foreign(_))), "{number}: {answer:?}");
     let limit = SetLimitRequest::new(name("k"), 9);
     let answer = store.set_limit(&limit, by).await.expect("it answers").answer;
-    assert!(matches!(answer, fencelock_core::LimitSet::Foreign(_)), "{number}: {answer:?}");
+    assert!(matches!(answer, LimitSet::Foreign(_)), "{number}: {answer:?}");
     let force = ForceReleaseRequest::new(name("k"));
     let answer = store.force_release(&force, by).await.expect("it answers").answer;
     assert!(matches!(answer, Forced::Foreign(_)), "{number}: {answer:?}");
@@ -421,4 +421,82 @@ async fn a_share_is_acknowledged_like_any_grant() {
     let _ = join(&enough, Mode::Shared, token()).await;
     let Inspection::Held(holder) = inspect(&enough, "k").await else { panic!("it is held") };
     assert_eq!(holder.sharing.map(|sharing| sharing.holders), Some(2));
+}
+
+/// A token that was released, sent again in every way.
+async fn assert_retired(store: &RedisStore, own: Token) {
+    let retired = Acquired::Refused(Refusal::TokenRetired);
+    assert_eq!(ask(store, &shared(Mode::Shared, own)).await, retired);
+    let heal = HealRequest::new(name("k"), own, ttl(1_000));
+    let healed = store.heal(&heal, soon(store)).await.expect("it answers").answer;
+    assert_eq!(healed, Healed::Refused(Refusal::TokenRetired));
+    assert_eq!(release(store, "k", own).await.expect("it answers"), Released::Held);
+}
+
+/// Goal: as many released tokens are known as the rules say, which random sequences do not reach.
+#[tokio::test]
+async fn the_last_released_tokens_are_known_and_no_more() {
+    let server = RedisServer::start();
+    let store = native(&server);
+    let tokens = gather(&store, &Mode::Shared, Crowd::MAX_SPENT + 3).await;
+    let (last, others) = tokens.split_last().expect("some");
+    for token in others {
+        assert_eq!(release(&store, "k", *token).await.expect("it answers"), Released::Held);
+    }
+    for token in &others[2..] {
+        assert_retired(&store, *token).await;
+    }
+    assert_eq!(release(&store, "k", others[1]).await.expect("it answers"), Released::Expired);
+    assert_eq!(release(&store, "k", *last).await.expect("it answers"), Released::Held);
+    assert_eq!(server.cli(&["TYPE", KEY]), redis::Value::SimpleString("string".into()));
+    for token in &tokens[3..] {
+        assert_retired(&store, *token).await;
+    }
+    assert_eq!(release(&store, "k", others[2]).await.expect("it answers"), Released::Expired);
+}
+
+#[tokio::test]
+async fn a_step_prolongs_the_whole_latch_also_when_memory_is_full() {
+    let server = RedisServer::start();
+    let store = native(&server);
+    let steps = gather(&store, &Mode::CountDown { count: 3 }, 3).await;
+    let ends = |token: &Token| field(&server, &format!("s{}", token.reveal()))[..16].to_owned();
+    let before = ends(&steps[0]);
+    server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    let renewed = renew(&store, "k", steps[1]).await.expect("it answers");
+    assert!(matches!(renewed, Renewed::Extended { .. }), "{renewed:?}");
+    let after = ends(&steps[0]);
+    assert!(after > before, "{after} {before}");
+    assert!(steps.iter().all(|token| ends(token) == after));
+    assert_eq!(field(&server, "r")[72..88], after);
+}
+
+/// Goal: whoever is handed the name by a question for another kind keeps it. Method: the lease
+/// is over, and the place of the first in line has lapsed, so nothing says what the name is.
+#[tokio::test]
+async fn who_is_granted_it_by_a_question_for_another_kind_keeps_it() {
+    let server = RedisServer::builder().clock().start();
+    let store = native(&server);
+    for question in 0..3 {
+        let _ = server.cli(&["FLUSHALL"]);
+        let _ = take(&store, "k", token()).await;
+        let mut short = waits("k", None);
+        short.place = Some(PlaceRequest::new(ttl(10_000), Duration::from_secs(1)));
+        let second = waits("k", None);
+        assert!(matches!(ask(&store, &short).await, Acquired::Queued(_)));
+        assert!(matches!(ask(&store, &second).await, Acquired::Queued(_)));
+        // The lease is over, and so is the place of the first, but not that of the second.
+        server.clock().advance(Duration::from_secs(35));
+        let mode = [Mode::Meeting { parties: 2 }, Mode::Opening { count: 1 }];
+        if let Some(mode) = mode.get(question) {
+            let answer = ask(&store, &shared(mode.clone(), token())).await;
+            assert!(matches!(answer, Acquired::Foreign(_)), "{answer:?}");
+        } else {
+            let request = SetLimitRequest::new(name("k"), 3);
+            let answer = store.set_limit(&request, soon(&store)).await.expect("it answers").answer;
+            assert!(matches!(answer, LimitSet::Foreign(_)), "{answer:?}");
+        }
+        let renewed = renew(&store, "k", second.token).await.expect("it answers");
+        assert!(matches!(renewed, Renewed::Extended { .. }), "{renewed:?}");
+    }
 }

@@ -185,7 +185,7 @@ fn step() -> impl Strategy<Value = Step> {
             }
         ),
         1 => (0u8..3, 0..TOKENS).prop_map(|(at, token)| Step::Downgrade { at, token }),
-        1 => (0u8..3, 1u32..5, prop::sample::select(vec![0u64, 3_000]))
+        1 => (0u8..3, 0u32..5, prop::sample::select(vec![0u64, 3_000]))
             .prop_map(|(at, limit, retain)| Step::SetLimit { at, limit, retain }),
         2 => prop::collection::vec((who(), wish()), 1..4).prop_map(Step::Renew),
         1 => who().prop_map(Step::Shorten),
@@ -221,7 +221,7 @@ fn modes() -> impl Strategy<Value = [Mode; MODES]> {
             permits(2),
             permits(4),
             permits(1),
-            permits(1),
+            Mode::Permits { permits: 5, limit: 4 },
             Mode::Permits { permits: 5, limit: 5 },
         ],
         [
@@ -232,7 +232,7 @@ fn modes() -> impl Strategy<Value = [Mode; MODES]> {
             step.clone(),
             Mode::CountDown { count: 3 },
         ],
-        [meet(2), meet(2), meet(3), meet(2), meet(2), meet(2)],
+        [meet(2), meet(2), meet(3), meet(2), meet(2), meet(0)],
         [alone, read, owned("b"), permits(2), step, meet(2)],
     ])
 }

@@ -149,6 +149,7 @@ pub(super) fn decode(
         }
         b'f' => Ok(Acquired::Foreign(fields.foreign(&request.names)?)),
         b'c' => Ok(Acquired::Refused(Refusal::CrowdFull)),
+        b'i' => Ok(Acquired::Refused(Refusal::Impossible)),
         b'o' => Ok(Acquired::Refused(Refusal::LimitDiffers { limit: fields.amount()? })),
         other => refusal(other).map(Acquired::Refused).ok_or(UNKNOWN_LETTER),
     }

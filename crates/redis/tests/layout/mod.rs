@@ -168,7 +168,7 @@ fn written_crowd(record: &Record, crowd: &Crowd, now: StoreNow) -> String {
 /// A record that was read, in the same form.
 fn read(raw: &[u8], now: StoreNow) -> String {
     let text = raw.escape_ascii().to_string();
-    if raw.len() == 54 || raw[4] != b's' && (raw[4] != b'f' || raw.len() < 91) {
+    if raw.len() == 54 || raw[4] != b's' && (raw[4] != b'f' || raw.len() < 92) {
         if raw.len() < 111 {
             return text;
         }
@@ -180,15 +180,15 @@ fn read(raw: &[u8], now: StoreNow) -> String {
     assert_eq!(&text[5..38], "0".repeat(33));
     let end: u64 = text[72..88].parse().expect("a number");
     let is_live = end > now.lease.as_micros();
-    let spent: usize = text[90..91].parse().expect("a digit");
+    let spent: usize = text[90..92].parse().expect("a number");
     format!(
         "{}{}{}[{}]{}{}",
         &text[3..4],
         &text[38..54],
         &text[62..72],
         if is_live { end } else { 0 },
-        &text[91..91 + 32 * spent],
-        if is_live { &text[91 + 32 * spent..] } else { "" },
+        &text[92..92 + 32 * spent],
+        if is_live { &text[92 + 32 * spent..] } else { "" },
     )
 }
 

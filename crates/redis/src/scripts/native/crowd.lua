@@ -5,7 +5,7 @@
 --   r         the record: 1-3 layout 'fl2'; 4 kind: 'm' lock, 's' semaphore, 'l' latch, 'b' barrier;
 --             5 's' shared; 6-38 all 0; 39-54 the highest fencing token; 55-62 how many shares there
 --             are; 63-72 the limit, all 0 for a lock; 73-88 when the last share ends; 89-90 how many
---             bytes the owner has; 91 how many tokens were spent; 92- these, the latest first; and
+--             bytes the owner has; 91-92 how many tokens were spent; 93- these, the latest first; and
 --             behind them the owner
 --   m         the tokens of all shares, in the order of the grants
 --   s<token>  a share: 1-16 its end, 17-32 its fencing token (all 0: none), 33-42 its weight, 43-58 its
@@ -23,7 +23,7 @@
 -- The first of them is the latest: with the highest fencing token, and then the highest token.
 
 make_crowds = function()
-  local spent_most, others_max = 8, 15
+  local spent_most, others_max = 32, 15
   local unpack, min, concat, byte = unpack, math.min, table.concat, string.byte
   local nobody = none .. none
   local crowds = {}
@@ -56,19 +56,19 @@ make_crowds = function()
 
   -- Takes the record of a crowd apart; nothing where it is none.
   function crowds.parse(raw)
-    if not spans(raw, '^%d+', 38, 91) or not spans(raw, '^%x+', 6, 37) then
+    if not spans(raw, '^%d+', 38, 92) or not spans(raw, '^%x+', 6, 37) then
       return nil
     end
     local kind, state, count = sub(raw, 4, 4), sub(raw, 5, 5), tonumber(sub(raw, 55, 62))
-    local length, spent_count = tonumber(sub(raw, 89, 90)), tonumber(sub(raw, 91, 91))
-    local behind = 92 + 32 * spent_count
+    local length, spent_count = tonumber(sub(raw, 89, 90)), tonumber(sub(raw, 91, 92))
+    local behind = 93 + 32 * spent_count
     if #raw ~= behind + length - 1 or spent_count > spent_most or (state == 's') ~= (count > 0)
-      or spent_count > 0 and not spans(raw, '^%x+', 92, behind - 1) then
+      or spent_count > 0 and not spans(raw, '^%x+', 93, behind - 1) then
       return nil
     end
     local spent = {}
     for i = 1, spent_count do
-      spent[i] = sub(raw, 60 + 32 * i, 91 + 32 * i)
+      spent[i] = sub(raw, 61 + 32 * i, 92 + 32 * i)
     end
     local ends = tonumber(sub(raw, 73, 88))
     local limit = tonumber(sub(raw, 63, 72))
@@ -225,7 +225,7 @@ make_crowds = function()
     local shared = crowd.count > 0
     return 'fl2' .. record.kind .. (shared and 's' or 'f') .. nobody .. '0' .. record.fence
       .. format('%08.0f', crowd.count) .. ten(crowd.limit or 0)
-      .. (shared and instant(record.ends) or none) .. format('%02d%d', #owner, #crowd.spent)
+      .. (shared and instant(record.ends) or none) .. format('%02d%02d', #owner, #crowd.spent)
       .. concat(crowd.spent) .. owner
   end
 

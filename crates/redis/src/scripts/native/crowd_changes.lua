@@ -3,11 +3,11 @@
 
 local make_readers = make_crowds
 make_crowds = function()
-  local most, spent_most = 1024, 8
+  local most, spent_most, limit_most = 1024, 32, 1000000
   local unpack, min, concat = unpack, math.min, table.concat
   local crowds = make_readers()
   local nobody, measure, share_of = crowds.nobody, crowds.measure, crowds.share_of
-  crowds.most = most
+  crowds.most, crowds.limit_most = most, limit_most
 
   -- The fencing token that all holds of one owner have; nothing where there are none.
   function crowds.same_fence(record, mode)
@@ -44,6 +44,17 @@ make_crowds = function()
       return crowd.used + mode.weight <= (crowd.limit or 0)
     end
     return true
+  end
+
+  -- Whether the numbers of a mode can be had at all.
+  function crowds.is_possible(mode)
+    local limit = mode.limit
+    if not limit then
+      return true
+    elseif mode.letter == 'p' then
+      return mode.weight >= 1 and mode.weight <= limit and limit <= limit_most
+    end
+    return limit >= 1 and limit <= most
   end
 
   -- The limit that is kept, where it is another than what a mode says.
@@ -87,10 +98,30 @@ make_crowds = function()
     end
   end
 
+  -- When the last share ends, or then, if that is later.
+  function crowds.latest_end(record, ends)
+    for _, share in ipairs(record.crowd.shares) do
+      ends = share.ends > ends and share.ends or ends
+    end
+    return ends
+  end
+
+  -- The steps of a latch are forgotten together: none ends before then.
+  function crowds.end_together(record, ends)
+    for _, step in ipairs(record.crowd.shares) do
+      if step.ends < ends then
+        step.ends, step.changed = ends, true
+      end
+    end
+  end
+
   -- Adds a share.
   function crowds.add(record, mode, share, retain)
     crowds.gather(record, mode)
-    local crowd = record.crowd
+    local crowd, is_step = record.crowd, mode.letter == 'c'
+    if is_step then
+      share.ends = crowds.latest_end(record, share.ends)
+    end
     if crowd.by[share.token] then
       -- A token that was given a lease while it waited has one share all the same.
       crowds.remove(record, share.token)
@@ -99,13 +130,8 @@ make_crowds = function()
       record.fence = share.fence
     end
     crowd.owner = mode.owner or crowd.owner
-    if mode.letter == 'c' then
-      -- The steps of a latch are forgotten together.
-      for _, step in ipairs(crowd.shares) do
-        if step.ends < share.ends then
-          step.ends, step.changed = share.ends, true
-        end
-      end
+    if is_step then
+      crowds.end_together(record, share.ends)
       crowd.first = share.ends
     end
     share.changed = true
@@ -114,7 +140,7 @@ make_crowds = function()
     crowd.first = crowd.first and crowd.first < share.ends and crowd.first or share.ends
     record.ends = record.live and record.ends > share.ends and record.ends or share.ends
     record.state, record.live, record.free = 's', true, false
-    crowds.keep(record, forget_time(share.ends, retain, record.fence))
+    crowds.keep(record, forget_time(record.ends, retain, record.fence))
   end
 
   -- Removes the share of a token.
@@ -284,9 +310,16 @@ make_crowds = function()
     record.forget, record.longer = nil, nil
   end
 
-  -- Writes one share of a crowd that was read in part, prolonged.
+  -- Writes a share that was prolonged: alone, of a crowd that was read in part; of a latch, which was
+  -- read whole, with all others.
   function crowds.prolong(key, record, share)
     local line = record.line
+    if record.crowd.shares then
+      share.changed = true
+      crowds.end_together(record, share.ends)
+      measure(record)
+      return crowds.store(key, record)
+    end
     local fields = { 's' .. share.token, crowds.written_share(share) }
     if share.ends > record.ends then
       record.ends = share.ends

@@ -23,7 +23,10 @@ if why then
   return now .. 'n' .. why
 end
 crowds = crowds or make_crowds()
-if record.crowd then
+if record.crowd and (record.kind ~= 'm' or record.crowd.owner) then
+  -- Whoever re-enters or has permits holds nothing that could become a reader's.
+  return now .. 'n' .. (crowds.is_spent(record, token) and 'r' or 'x')
+elseif record.crowd then
   return now .. 'k' .. crowds.lease(record, crowds.share_of(record, token).ends)
 elseif record.shape == 'string' and is_moving(ARGV[2]) then
   return redis.error_reply('TRYAGAIN the key is about to move to another server')

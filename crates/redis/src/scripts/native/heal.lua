@@ -27,7 +27,9 @@ if now > ARGV[5] then
   return now .. 'd'
 end
 for i = 1, #KEYS do
-  if seen[i] and seen[i].free and seen[i].token == token then
+  local record = seen[i]
+  if record and (record.free and record.token == token
+    or record.crowd and crowds.is_spent(record, token)) then
     return now .. 's'
   end
 end

@@ -10,6 +10,7 @@
 --
 -- Reply, one string: as in acquire.lua, and
 --   c            the name has as many holders as it can have
+--   i            so many can't be had: none, more than the limit, or more than there can be
 --   o limit(10)  this limit is kept, and the mode names another
 -- What is open holds nothing: its grant has the fencing token that the last step had.
 -- When memory is full there is no new grant and no new place: where others hold the name, whoever
@@ -61,6 +62,8 @@ elseif now > deadline then
   return now .. 'd'
 elseif #KEYS > 1 then
   return now .. 'c'
+elseif not crowds.is_possible(mode) then
+  return now .. 'i'
 end
 
 local unreadable = now .. 'f0001u'
@@ -118,49 +121,35 @@ local function grant(fence, waiting_now)
 end
 
 -- The places of the other parties, in their order, if they are enough with the caller; false where a
--- place can't be read. Who has lapsed is no party, and only a look finds out.
+-- place can't be read. Who has lapsed is no party, nor who waits for another kind of lock.
 local function met()
   local line, needed = record.line, mode.limit - 1
   local there = line and line.length - (line.mine and 1 or 0) or 0
   if there < needed then
     return nil
   end
-  local others, own, gaps = {}, nil, 0
-  for number = line and line.head or 1, line and line.tail or 0 do
-    local raw = gaps <= gaps_max and raw_place(key, line, number)
+  local others, gaps, number = {}, 0, line and line.head or 1
+  while line and #others < needed and number <= line.tail do
+    local raw = raw_place(key, line, number)
     gaps = gaps + (raw and 0 or 1)
     if gaps > gaps_max then
-      break
+      return nil
     end
     local place = raw and parse_place(raw, number)
-    if place == false and raw then
+    if raw and not place then
       return false
-    elseif place and place.token == token then
-      own = place
-    elseif place and place.is_lapsed then
-      drop(line, number, place.token)
-    elseif place then
+    elseif place and place.token ~= token and not place.is_lapsed and place.mode
+      and place.mode.kind == mode.kind then
       others[#others + 1] = place
     end
+    number = number + 1
   end
-  if own then
-    drop(line, own.number, token)
-  end
-  if #others >= needed then
-    return others
-  end
-  if own then
-    -- It goes behind the others, as if it came now.
-    line.tail, line.length = line.tail + 1, line.length + 1
-    line.mine, line.place, line.seen[line.tail] = line.tail, own.raw, own.raw
-  end
-  return nil
+  return #others >= needed and others or nil
 end
 
 -- The last party has come: all go on, and what they have is given back by each.
 local function meet(others, fence)
-  for i = 1, mode.limit - 1 do
-    local place = others[i]
+  for _, place in ipairs(others) do
     -- It has arrived, whether or not it hears of it.
     post(record.line, place.listener, 'g' .. place.token .. place.seen .. now .. place.claim .. fence
       .. fence .. '00000000')
@@ -168,6 +157,10 @@ local function meet(others, fence)
     crowds.add(record, mode, { token = place.token, ends = clock + place.claim * 1000, fence = fence,
       weight = 1, listener = place.listener, marks = '0', metadata = place.metadata },
       sub(place.raw, 65, 74))
+  end
+  local line = record.line
+  if line and line.mine and not withdraw(key, line) then
+    return unreadable
   end
   admit(fence)
   return grant(fence, 0)
@@ -181,6 +174,13 @@ if not barging and record.line then
   record = pass_on(key, record, token)
   if not record then
     return unreadable
+  end
+  -- Somebody may have been granted it just now, behind a place that lapsed.
+  local kind = other_kind(key, record, mode.kind)
+  kept = not kind and crowds.other_limit(record, mode)
+  if kind or kept then
+    settle()
+    return now .. (kind and 'f0001k' .. kind or 'o' .. format('%010.0f', kept))
   end
 end
 local line = record.line

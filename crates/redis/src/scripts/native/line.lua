@@ -82,8 +82,13 @@ local function parse_place(raw, number)
       return false
     end
   end
+  local claim, live = sub(raw, 57, 64), sub(raw, 49, 56)
+  if mode and mode.letter == 'm' and claim < live then
+    -- A party excludes nobody, and has to find its share whenever it asks next.
+    claim = live
+  end
   return { number = number, raw = raw, token = sub(raw, 1, 32), seen = sub(raw, 33, 48),
-    is_lapsed = sub(raw, 33, 48) + sub(raw, 49, 56) * 1000 < clock, claim = sub(raw, 57, 64),
+    is_lapsed = sub(raw, 33, 48) + live * 1000 < clock, claim = claim,
     is_set = bits % 2 == 1, barging = bits % 4 >= 2, listener = sub(raw, 96, 111), mode = mode,
     metadata = sub(raw, after) }
 end
@@ -283,10 +288,14 @@ local function hand_alone(key, record, place)
 end
 
 -- Hands a share to a place, beside those who have one. Whether it has it now; it is not written yet.
+-- Nothing, and nothing was done, where the range of fencing tokens is used up.
 local function hand_share(record, place)
   local line, mode, raw = record.line, place.mode, place.raw
   local fence = crowds.same_fence(record, mode) or mint(record.fence, sub(raw, 76, 91))
-  local heard = fence and is_heard(line.channels, place.listener)
+  if not fence then
+    return nil
+  end
+  local heard = is_heard(line.channels, place.listener)
   if heard then
     post(line, place.listener, 'g' .. place.token .. place.seen .. now .. place.claim .. fence .. fence
       .. format('%08d', line.length - 1))
@@ -349,7 +358,11 @@ local function pass_on(key, record, keep)
       end
       drop(line, place.number, place.token)
     elseif mode then
-      joined = hand_share(record, place) or joined
+      local handed_over = hand_share(record, place)
+      if handed_over == nil then
+        return record
+      end
+      joined = handed_over or joined
     else
       local new = hand_alone(key, record, place)
       if new == false then

@@ -43,7 +43,7 @@ local function parse(raw)
       listener = sub(raw, 95, 110), marks = sub(raw, 111, 111), metadata = sub(raw, 112),
       ends = ends, live = ends > clock, free = false }
   end
-  if length >= 91 and find(head, '^fl2[mslb][sf]') then
+  if length >= 92 and find(head, '^fl2[mslb][sf]') then
     crowds = crowds or make_crowds()
     local record = crowds.parse(raw)
     if record then

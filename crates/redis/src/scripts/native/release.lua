@@ -19,6 +19,19 @@
 --
 -- Atomic: all of it; every key is read before the first write. Works when memory is full.
 
+-- Tells the first in line when those before it are over sooner than they were: one of several gave its
+-- lease back, and those of the others end before.
+local function announce_nearer(key, record, before)
+  local line = record.line
+  if record.state ~= 's' or not line or before <= record.ends then
+    return
+  end
+  local place = first_place(key, line)
+  if place and not place.mode and not place.is_lapsed then
+    post(line, place.listener, 'n' .. place.token .. format('%016.0f', record.ends - clock))
+  end
+end
+
 local seen = {}
 for i = 1, #KEYS do
   local record, failure = look(KEYS[i], token, raws[i], true)
@@ -33,6 +46,7 @@ local withdrawn, expired, taken, foreign = false, false, false, false
 for i = 1, #KEYS do
   local record = seen[i]
   local left
+  local before = record and record.ends or 0
   if record and record.crowd then
     left = crowds.leave(KEYS[i], record, token)
     if not left and not crowds.load(KEYS[i], record) then
@@ -76,6 +90,7 @@ for i = 1, #KEYS do
     if not passed then
       foreign = true
     elseif passed == record and (changed or line and line.changed) then
+      announce_nearer(KEYS[i], record, before)
       store(KEYS[i], record)
     end
   end

@@ -10,6 +10,8 @@
 --       retain_ms (decimal), and one string: how many fencing tokens more it wants (4 digits), '2'
 --       if nobody will renew it else '0', its listener (16 hexadecimal digits) or nothing: as before
 --
+-- A step of a latch prolongs all others.
+--
 -- A renewal never brings a lease back, never moves its end or its key's expiry back, and keeps
 -- metadata. Fencing tokens are added at the end of a range as far as they do not run ahead.
 --
@@ -42,6 +44,13 @@ local function prolong(from, to, token, ttl, retain, rest)
   local seen, failure = look_all(from, to, token, true)
   if failure then
     return 'e' .. failure.err
+  end
+  for i = from, to do
+    local record = seen[i]
+    if record and record.crowd and record.kind == 'l' and not record.crowd.shares
+      and not crowds.load(KEYS[i], record) then
+      seen[i] = { foreign = 'u' }
+    end
   end
   local why = why_not_held(seen, from, to, token)
   if why then

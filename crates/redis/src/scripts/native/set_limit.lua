@@ -4,7 +4,7 @@
 -- KEYS  1 the key of the name
 -- ARGV  1 limit (10 digits), 2 retain_ms (decimal)
 --
--- Permits that are held stay. Who waits and named another limit is told to ask again.
+-- The limit is at least 1, and at most 1,000,000. Permits that are held stay. Who waits and named another limit is told to ask again.
 --
 -- Reply, one string: server time in us (16), then
 --   k before(10) used(10)   it is kept; the one before, all 0 for none, and how many are taken
@@ -26,9 +26,20 @@ local kind = other_kind(key, record, 's')
 if kind then
   return now .. 'fk' .. kind
 end
-record = record or crowds.nobodys()
+record = pass_on(key, record or crowds.nobodys())
+if not record then
+  return now .. 'fu'
+end
+-- Somebody may have been granted it just now, behind a place that lapsed.
+kind = other_kind(key, record, 's')
+if kind then
+  if record.line and record.line.changed then
+    store(key, record)
+  end
+  return now .. 'fk' .. kind
+end
 local before = record.kind == 's' and record.crowd and record.crowd.limit or 0
-local limit = tonumber(ARGV[1])
+local limit = math.min(math.max(tonumber(ARGV[1]), 1), crowds.limit_most)
 crowds.gather(record, { kind = 's', limit = limit })
 record.crowd.limit = limit
 local used = record.crowd.used
