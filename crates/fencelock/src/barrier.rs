@@ -53,11 +53,9 @@ impl Barrier {
     /// The most parties: as many as can hold one name together.
     pub const MAX_PARTIES: u32 = Latch::MAX_COUNT;
 
-    /// Half of it is longer than the heart-beat of a place in the line.
+    /// Twice as long as a place in the line outlives the last word of its waiter. A shorter ttl is
+    /// raised to this: a party that was not told of its meeting must find it when it asks next.
     pub const DEFAULT_TTL: Duration = Duration::from_secs(60);
-
-    /// Below this a party would not be told in time.
-    const MIN_TTL: Duration = Duration::from_secs(1);
 
     pub(crate) fn new(base: Mutex, parties: u32) -> Self {
         Self { base: base.ttl(Self::DEFAULT_TTL), parties }
@@ -67,8 +65,8 @@ impl Barrier {
     ///
     /// # Errors
     /// As [`Mutex::lock`]; `WaitExpired` when not all came in time: this one is not counted any more.
-    /// `Config` for fewer than 1 or too many parties, another number than the store keeps, or a ttl
-    /// below a second; `Unsupported` where the store has no barriers; `TooLate`: see above.
+    /// `Config` for fewer than 1 or too many parties, or another number than the store keeps;
+    /// `Unsupported` where the store has no barriers; `TooLate`: see above.
     ///
     /// # Cancel safety
     /// Dropping the future gives its place up. When all came at that moment, it has been counted.
@@ -76,7 +74,7 @@ impl Barrier {
         let recipe = self.recipe();
         let plan = Plan::of(&recipe)?;
         let guard = recipe.granted(&plan).await?;
-        // Those who waited were handed a lease for half the ttl at most, and the one that came last
+        // Those who waited were handed a lease for half the ttl, and the one that came last
         // asked for the whole: the store says so again, should its first answer be lost.
         let granted = guard.cell().remaining_at_grant();
         let is_leader = granted > plan.ttl().as_duration() / 2;
@@ -90,13 +88,8 @@ impl Barrier {
     }
 
     fn recipe(&self) -> Mutex {
-        let mode = checked_count("parties", self.parties).and_then(|parties| {
-            if self.base.ttl < Self::MIN_TTL {
-                return Err(format!("the ttl of a barrier is at least {:?}", Self::MIN_TTL));
-            }
-            Ok(Mode::Meeting { parties })
-        });
-        self.base.in_mode(mode)
+        let mode = checked_count("parties", self.parties).map(|parties| Mode::Meeting { parties });
+        self.base.clone().ttl(self.base.ttl.max(Self::DEFAULT_TTL)).in_mode(mode)
     }
 }
 

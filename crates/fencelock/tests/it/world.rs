@@ -111,6 +111,12 @@ impl World {
         }
     }
 
+    /// Whether the first who waits for a name can be told.
+    pub(crate) fn listens(&self, text: &str) -> bool {
+        let at = name(text);
+        self.memory.with_table(|table| table.line(&at).any(|place| place.listener.is_some()))
+    }
+
     /// How many leases the keeper of the client looks after, and how many releases it has to do:
     /// what its `Debug` says.
     pub(crate) fn keeper(&self) -> (u64, u64) {
