@@ -26,6 +26,7 @@ use crate::{
     keeper::{Copies, Job},
     listening::Ear,
     plan::{Manner, Plan},
+    possible,
 };
 
 /// How one question ended.
@@ -201,14 +202,15 @@ impl Armed {
             Acquired::Refused(Refusal::FenceAhead) => {
                 return Err(self.error(ErrorKind::FenceAhead, Refusal::FenceAhead.to_string()));
             }
-            Acquired::Refused(Refusal::QueueFull) => {
-                return Err(self.error(ErrorKind::QueueFull, Refusal::QueueFull.to_string()));
-            }
-            Acquired::Refused(refusal @ Refusal::CrowdFull) => {
+            Acquired::Refused(refusal @ (Refusal::QueueFull | Refusal::CrowdFull)) => {
                 return Err(self.error(ErrorKind::QueueFull, refusal.to_string()));
             }
             Acquired::Refused(Refusal::LimitDiffers { limit }) => {
                 return Err(self.named(Error::limit_differs(&self.request.mode, limit)));
+            }
+            Acquired::Refused(Refusal::Impossible) => {
+                let what = possible::refusal(&self.request.mode);
+                return Err(self.named(Error::config(what)));
             }
             Acquired::Refused(Refusal::TokenRetired) if self.counts_once() => {
                 let what = "it belongs to a use of this name that is over";

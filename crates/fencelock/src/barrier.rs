@@ -11,12 +11,7 @@ use std::{fmt, time::Duration};
 
 use fencelock_core::Mode;
 
-use crate::{
-    Error, Mutex,
-    latch::{Latch, checked_count},
-    plan::Plan,
-    recipe::options,
-};
+use crate::{Error, Mutex, latch::Latch, plan::Plan, possible, recipe::options};
 
 /// The recipe for a barrier. It does no I/O; its verb does.
 ///
@@ -88,7 +83,7 @@ impl Barrier {
     }
 
     fn recipe(&self) -> Mutex {
-        let mode = checked_count("parties", self.parties).map(|parties| Mode::Meeting { parties });
+        let mode = possible::checked(Mode::Meeting { parties: self.parties });
         self.base.clone().ttl(self.base.ttl.max(Self::DEFAULT_TTL)).in_mode(mode)
     }
 }

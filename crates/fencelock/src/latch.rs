@@ -10,11 +10,11 @@
 
 use std::{fmt, time::Duration};
 
-use fencelock_core::{Binding, Crowd, ForeignKind, Kind, Mode, RetryStrategy, Token};
+use fencelock_core::{Binding, ForeignKind, Kind, Mode, RetryStrategy, Token};
 use fencelock_store::rt;
 use sha2::{Digest as _, Sha256};
 
-use crate::{Error, Inspection, Mutex, plan::Plan, recipe::options};
+use crate::{Error, Inspection, Mutex, plan::Plan, possible, recipe::options};
 
 /// The recipe for a latch. It does no I/O; its verbs do.
 ///
@@ -51,7 +51,7 @@ options!(Latch: asking, wait_limit);
 
 impl Latch {
     /// The most steps: as many as can hold one name together.
-    pub const MAX_COUNT: u32 = MAX_COUNT;
+    pub const MAX_COUNT: u32 = Mode::MAX_PARTIES;
 
     /// Long enough for most work that is waited for, short enough that a name is soon good for
     /// another use.
@@ -171,19 +171,7 @@ impl Latch {
     }
 
     fn recipe(&self, mode: impl FnOnce(u32) -> Mode) -> Mutex {
-        self.base.in_mode(checked_count("steps", self.count).map(mode))
-    }
-}
-
-/// A step of the store looks at all who hold a name together.
-#[allow(clippy::cast_possible_truncation)] // A constant, and small.
-const MAX_COUNT: u32 = Crowd::MAX_SHARES as u32;
-
-/// Checks how many it takes.
-pub(crate) fn checked_count(what: &str, count: u32) -> Result<u32, String> {
-    match count {
-        1..=MAX_COUNT => Ok(count),
-        _ => Err(format!("1 to {MAX_COUNT} {what}, not {count}")),
+        self.base.in_mode(possible::checked(mode(self.count)))
     }
 }
 

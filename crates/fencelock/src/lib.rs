@@ -82,6 +82,7 @@ mod metadata;
 mod mutex;
 mod plan;
 mod policy;
+mod possible;
 mod process;
 mod queued;
 #[cfg(feature = "quorum")]

@@ -5,7 +5,7 @@ use std::{fmt, future::Future};
 use fencelock_core::{LimitSet, Mode, Moment, SetLimitRequest, Token};
 
 use crate::{
-    Attempt, Error, ErrorKind, Guard, Held, Mutex, Queued,
+    Attempt, Error, ErrorKind, Guard, Held, Mutex, Queued, possible,
     recipe::{guard_verbs, held_verbs, leak_beside_others, options},
     run,
 };
@@ -152,7 +152,7 @@ impl Semaphore {
         Fut: Future<Output = T>,
     {
         let guard = self.permits(permits).lock().await?;
-        run::run(guard, |held| work(PermitHeld { held, permits })).await
+        run::run(guard, |held| work(PermitHeld::new(held, permits))).await
     }
 
     /// Changes the limit at the store, for everybody: what this recipe says does not matter. Permits
@@ -174,7 +174,8 @@ impl Semaphore {
         context.check_open()?;
         let names = self.base.names.clone().map_err(Error::config)?;
         let named = |error: Error| error.with_names(&names).with_store(&context.display);
-        check_limit(limit).map_err(|what| named(Error::config(what)))?;
+        let mode = possible::checked(Mode::Permits { permits: 1, limit });
+        let mode = mode.map_err(|what| named(Error::config(what)))?;
         if !context.store.capabilities().sharing {
             let what = "this store has no semaphores";
             return Err(named(Error::new(ErrorKind::Unsupported, what)));
@@ -191,10 +192,7 @@ impl Semaphore {
         };
         match asked.result.map_err(failed)?.answer {
             LimitSet::Set { before, used } => Ok(LimitChange { before, used }),
-            LimitSet::Foreign(kind) => {
-                let mode = Mode::Permits { permits: 1, limit };
-                Err(named(Error::foreign(names.first(), &kind, &mode)))
-            }
+            LimitSet::Foreign(kind) => Err(named(Error::foreign(names.first(), &kind, &mode))),
             _ => Err(named(Error::new(ErrorKind::Internal, "an answer of an unknown kind"))),
         }
     }
@@ -207,21 +205,7 @@ impl Semaphore {
 
     pub(crate) fn permits(&self, permits: u32) -> Mutex {
         let limit = self.limit;
-        let mode = check_limit(limit).and_then(|()| match permits {
-            0 => Err("no permits were asked for: at least 1".to_owned()),
-            permits if permits > limit => {
-                Err(format!("{permits} permits were asked for, and there are {limit}"))
-            }
-            permits => Ok(Mode::Permits { permits, limit }),
-        });
-        self.base.in_mode(mode)
-    }
-}
-
-fn check_limit(limit: u32) -> Result<(), String> {
-    match limit {
-        1..=Semaphore::MAX_LIMIT => Ok(()),
-        _ => Err(format!("a semaphore has 1 to {} permits, not {limit}", Semaphore::MAX_LIMIT)),
+        self.base.in_mode(possible::checked(Mode::Permits { permits, limit }))
     }
 }
 
@@ -288,6 +272,10 @@ pub struct PermitHeld {
 held_verbs!(PermitHeld);
 
 impl PermitHeld {
+    pub(crate) const fn new(held: Held, permits: u32) -> Self {
+        Self { held, permits }
+    }
+
     /// How many permits it is.
     #[must_use]
     pub fn permits(&self) -> u32 {
