@@ -275,6 +275,12 @@ macro_rules! leak_beside_others {
 /// What every view of scoped work can tell.
 macro_rules! held_verbs {
     ($held:ident) => {
+        impl crate::stream::Loss for $held {
+            fn is_lost(&self) -> bool {
+                crate::stream::Loss::is_lost(&self.held)
+            }
+        }
+
         impl $held {
             /// The name.
             #[must_use]

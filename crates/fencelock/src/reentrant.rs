@@ -8,6 +8,7 @@ use crate::{
     Attempt, Error, Guard, Held, Inspection, Mutex, Queued,
     recipe::{guard_verbs, options},
     run,
+    stream::streams,
 };
 
 /// The recipe for a mutex that its owner may take again. It does no I/O; its verbs do.
@@ -42,6 +43,7 @@ pub struct Reentrant {
 }
 
 options!(Reentrant: asking, waiting, holding, fencing);
+streams!(Reentrant: run(Held) as run_stream, run_try_stream);
 
 impl Reentrant {
     pub(crate) fn new(base: Mutex, owner: Result<Owner, String>) -> Self {

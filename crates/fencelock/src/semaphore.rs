@@ -8,6 +8,7 @@ use crate::{
     Attempt, Error, ErrorKind, Guard, Held, Mutex, Queued, possible,
     recipe::{guard_verbs, held_verbs, leak_beside_others, options},
     run,
+    stream::streams,
 };
 
 /// The recipe for permits of a semaphore. It does no I/O; its verbs do.
@@ -47,6 +48,8 @@ pub struct Semaphore {
 }
 
 options!(Semaphore: asking, waiting, holding);
+streams!(Semaphore: run(PermitHeld) as run_stream, run_try_stream);
+streams!(Semaphore: run_many(PermitHeld, permits: u32) as run_many_stream, run_many_try_stream);
 
 impl Semaphore {
     /// The most permits.

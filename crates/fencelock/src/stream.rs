@@ -70,9 +70,7 @@ impl Mutex {
         S: Stream,
     {
         let mutex = self.clone();
-        Streamed::new(move |slot| async move {
-            mutex.run(|held| slot.fill(work(held.clone()), move || is_lost(&held), |_| false)).await
-        })
+        items(work, |fill| async move { mutex.run(|held| fill.with(held)).await })
     }
 
     /// As [`Mutex::run_stream`], for a stream that fails: its first `Err` ends the hold. The inner
@@ -115,43 +113,138 @@ impl Mutex {
         E: From<Error>,
     {
         let mutex = self.clone();
-        Flat(Streamed::new(move |slot| async move {
-            let work =
-                |held: Held| slot.fill(work(held.clone()), move || is_lost(&held), Result::is_err);
-            mutex.run(work).await
-        }))
+        results(work, |fill| async move { mutex.run(|held| fill.with(held)).await })
     }
 }
 
-impl AcrossSlots {
-    /// As [`Mutex::run_stream`], under a set of names in different slots.
-    ///
-    /// # Errors
-    /// As [`Mutex::run_stream`].
-    ///
-    /// # Panics
-    /// As [`Mutex::run_stream`].
-    ///
-    /// # Cancel safety
-    /// As [`Mutex::run_stream`].
-    pub fn run_stream<F, S>(
-        &self,
-        work: F,
-    ) -> impl Stream<Item = Result<S::Item, Error>> + Unpin + use<F, S>
+/// The scoped streams of a recipe: its `run` with work that is a stream.
+macro_rules! streams {
+    (
+        $recipe:ident: $run:ident($held:ident $(, $arg:ident: $type:ty)?)
+            as $stream:ident, $try_stream:ident
+    ) => {
+        impl $recipe {
+            #[doc = concat!("As [`", stringify!($recipe), "::", stringify!($run), "`] for work that \
+                is a stream, which is held until it ends: see")]
+            /// [`Mutex::run_stream`](crate::Mutex::run_stream).
+            ///
+            /// # Errors
+            #[doc = concat!("As [`", stringify!($recipe), "::", stringify!($run), "`], in the last \
+                item.")]
+            ///
+            /// # Panics
+            /// As [`Mutex::run_stream`](crate::Mutex::run_stream).
+            ///
+            /// # Cancel safety
+            /// As [`Mutex::run_stream`](crate::Mutex::run_stream).
+            pub fn $stream<F, S>(
+                &self,
+                $($arg: $type,)?
+                work: F,
+            ) -> impl futures_core::Stream<Item = Result<S::Item, crate::Error>> + Unpin + use<F, S>
+            where
+                F: FnOnce($held) -> S,
+                S: futures_core::Stream,
+            {
+                let lock = self.clone();
+                crate::stream::items(work, move |fill| async move {
+                    lock.$run($($arg,)? |held| fill.with(held)).await
+                })
+            }
+
+            #[doc = concat!("As [`", stringify!($recipe), "::", stringify!($stream), "`], but over \
+                at its first `Err`: see")]
+            /// [`Mutex::run_try_stream`](crate::Mutex::run_try_stream).
+            ///
+            /// # Errors
+            /// As [`Mutex::run_try_stream`](crate::Mutex::run_try_stream).
+            ///
+            /// # Panics
+            /// As [`Mutex::run_stream`](crate::Mutex::run_stream).
+            ///
+            /// # Cancel safety
+            /// As [`Mutex::run_stream`](crate::Mutex::run_stream).
+            pub fn $try_stream<F, S, T, E>(
+                &self,
+                $($arg: $type,)?
+                work: F,
+            ) -> impl futures_core::Stream<Item = Result<T, E>> + Unpin + use<F, S, T, E>
+            where
+                F: FnOnce($held) -> S,
+                S: futures_core::Stream<Item = Result<T, E>>,
+                E: From<crate::Error>,
+            {
+                let lock = self.clone();
+                crate::stream::results(work, move |fill| async move {
+                    lock.$run($($arg,)? |held| fill.with(held)).await
+                })
+            }
+        }
+    };
+}
+
+pub(crate) use streams;
+
+streams!(AcrossSlots: run(AcrossHeld) as run_stream, run_try_stream);
+
+/// What a stream is scoped by: whether it is lost.
+pub(crate) trait Loss: Clone {
+    fn is_lost(&self) -> bool;
+}
+
+impl Loss for Held {
+    fn is_lost(&self) -> bool {
+        matches!(self.state(), LeaseState::Lost(_))
+    }
+}
+
+impl Loss for AcrossHeld {
+    fn is_lost(&self) -> bool {
+        self.loss().is_some()
+    }
+}
+
+/// A `run` as a stream of all items that its work makes.
+pub(crate) fn items<F, T, Fut>(
+    work: F,
+    run: impl FnOnce(Fill<F, T>) -> Fut,
+) -> impl Stream<Item = Result<T, Error>> + Unpin
+where
+    Fut: Future<Output = Result<(), Error>>,
+{
+    Streamed::new(|slot| run(Fill { slot, work, is_last: |_| false }))
+}
+
+/// The same up to the first item that is an error.
+pub(crate) fn results<F, T, E, Fut>(
+    work: F,
+    run: impl FnOnce(Fill<F, Result<T, E>>) -> Fut,
+) -> impl Stream<Item = Result<T, E>> + Unpin
+where
+    Fut: Future<Output = Result<(), Error>>,
+    E: From<Error>,
+{
+    Flat(Streamed::new(|slot| run(Fill { slot, work, is_last: Result::is_err })))
+}
+
+/// What the `run` has to do: make the stream, and hand on its items.
+pub(crate) struct Fill<F, T> {
+    slot: Slot<T>,
+    work: F,
+    is_last: fn(&T) -> bool,
+}
+
+impl<F, T> Fill<F, T> {
+    /// The work of the `run`, which calls this where the stream is to be made.
+    pub(crate) fn with<H, S>(self, held: H) -> impl Future<Output = ()>
     where
-        F: FnOnce(AcrossHeld) -> S,
-        S: Stream,
+        H: Loss,
+        F: FnOnce(H) -> S,
+        S: Stream<Item = T>,
     {
-        let set = self.clone();
-        Streamed::new(move |slot| async move {
-            let is_lost = |held: &AcrossHeld| held.loss().is_some();
-            set.run(|held| slot.fill(work(held.clone()), move || is_lost(&held), |_| false)).await
-        })
+        let stream = (self.work)(held.clone());
+        self.slot.fill(stream, move || held.is_lost(), self.is_last)
     }
-}
-
-fn is_lost(held: &Held) -> bool {
-    matches!(held.state(), LeaseState::Lost(_))
 }
 
 /// The stream that the consumer sees: a `run`, and the slot that its work fills.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use fencelock_core::{LeaseState, LossReason};
 
 use super::part::HeldPart;
-use crate::{Error, Guard, Held, Released, across::first, run::Around};
+use crate::{Error, Guard, Held, Released, across::first, run::Around, stream::Loss};
 
 /// The parts that were taken, in the order of taking. Its drop gives them back, the last one first.
 #[derive(Debug, Default)]
@@ -189,5 +189,11 @@ impl CompositeHeld {
             LeaseState::Lost(reason) => Some(reason),
             _ => None,
         })
+    }
+}
+
+impl Loss for CompositeHeld {
+    fn is_lost(&self) -> bool {
+        self.loss().is_some()
     }
 }

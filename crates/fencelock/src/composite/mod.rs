@@ -21,7 +21,7 @@ pub use self::{
     guard::{CompositeGuard, CompositeHeld},
     part::{HeldPart, Part},
 };
-use crate::{Attempt, Error, Mutex, Released, Wait, run};
+use crate::{Attempt, Error, Mutex, Released, Wait, run, stream::streams};
 
 /// The recipe for several locks as one. It does no I/O; its verbs do.
 ///
@@ -57,6 +57,8 @@ pub struct Composite {
     parts: Vec<Part>,
     wait: Wait,
 }
+
+streams!(Composite: run(CompositeHeld) as run_stream, run_try_stream);
 
 impl Composite {
     /// The most names of one composite: each is a question, and a lease to be renewed.

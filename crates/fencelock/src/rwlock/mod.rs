@@ -20,7 +20,7 @@ pub use self::{
     held::ReadHeld,
     shared_token::SharedToken,
 };
-use crate::{Attempt, Error, Held, Mutex, Queued, recipe::options, run};
+use crate::{Attempt, Error, Held, Mutex, Queued, recipe::options, run, stream::streams};
 
 /// The recipe for a read-write lock. It does no I/O; its verbs do.
 ///
@@ -54,6 +54,8 @@ pub struct RwLock {
 }
 
 options!(RwLock: asking, waiting, holding, fencing);
+streams!(RwLock: run_read(ReadHeld) as run_read_stream, run_read_try_stream);
+streams!(RwLock: run_write(Held) as run_write_stream, run_write_try_stream);
 
 impl RwLock {
     pub(crate) fn new(base: Mutex) -> Self {
