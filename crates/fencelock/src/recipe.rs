@@ -131,6 +131,16 @@ macro_rules! options {
 macro_rules! guard_verbs {
     ($guard:ident) => {
         impl $guard {
+            #[cfg(feature = "blocking")]
+            pub(crate) fn as_guard(&self) -> &crate::Guard {
+                &self.guard
+            }
+
+            #[cfg(feature = "blocking")]
+            pub(crate) fn into_guard(self) -> crate::Guard {
+                self.guard
+            }
+
             /// The name.
             #[must_use]
             pub fn name(&self) -> &crate::LockName {

@@ -168,8 +168,7 @@ pub(crate) async fn scoped_in<Fut: Future>(
 
 /// The same for work that blocks its thread. Nothing can drop it when the lock is lost.
 #[cfg(feature = "blocking")]
-pub(crate) fn scoped_blocking<T>(context: &Context, names: &Names, work: impl FnOnce() -> T) -> T {
-    let here = vec![Around::of(context, names, &Mode::Exclusive)];
+pub(crate) fn scoped_blocking<T>(here: Vec<Around>, work: impl FnOnce() -> T) -> T {
     HELD_HERE.sync_scope(around(here), work)
 }
 

@@ -89,7 +89,7 @@ impl Semaphore {
     /// As [`Mutex::lock`].
     pub async fn acquire_many(&self, permits: u32) -> Result<Permit, Error> {
         let guard = self.permits(permits).lock().await?;
-        Ok(Permit { guard, permits })
+        Ok(Permit::new(guard, permits))
     }
 
     /// Tries for one permit, once.
@@ -113,7 +113,7 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`Mutex::lock`].
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Attempt<Permit>, Error> {
-        Ok(self.permits(permits).try_lock().await?.map(|guard| Permit { guard, permits }))
+        Ok(self.permits(permits).try_lock().await?.map(|guard| Permit::new(guard, permits)))
     }
 
     /// Takes a place in the line at the store, which the caller keeps: see [`Mutex::enqueue`].
@@ -124,7 +124,7 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`Mutex::lock`].
     pub async fn enqueue_many(&self, permits: u32) -> Result<Queued<Permit>, Error> {
-        Queued::begin(&self.permits(permits), move |guard| Permit { guard, permits }).await
+        Queued::begin(&self.permits(permits), move |guard| Permit::new(guard, permits)).await
     }
 
     /// Waits for a permit, does the work, and gives the permit back: see [`Mutex::run`].
@@ -244,6 +244,10 @@ guard_verbs!(Permit);
 leak_beside_others!(Permit);
 
 impl Permit {
+    pub(crate) const fn new(guard: Guard, permits: u32) -> Self {
+        Self { guard, permits }
+    }
+
     /// How many permits it is.
     #[must_use]
     pub fn permits(&self) -> u32 {

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use fencelock_core::{FencingToken, LossReason, Moment, Names};
+use fencelock_core::{FencingToken, LossReason, Mode, Moment, Names};
 
 use super::{Mutex, in_child::InChild as _, wrap::blocking};
-use crate::{Error, Released, run};
+use crate::{
+    Error, Released,
+    run::{self, Around},
+};
 
 impl Mutex {
     /// As [`fencelock::Mutex::across_slots`](crate::Mutex::across_slots).
@@ -38,7 +41,8 @@ impl AcrossSlots {
         let AcrossGuard { inner: guard, driver } = self.lock()?;
         let held = AcrossHeld::of(guard.held(), &driver);
         let context = self.inner.context();
-        let output = run::scoped_blocking(context, guard.names(), || work(held));
+        let around = vec![Around::of(context, guard.names(), &Mode::Exclusive)];
+        let output = run::scoped_blocking(around, || work(held));
         driver.wait(guard.finish(context, output)).unwrap_or_else(Result::in_child)
     }
 }

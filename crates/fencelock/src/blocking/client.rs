@@ -5,8 +5,11 @@ use std::{fmt, time::Duration};
 use fencelock_core::{LockName, Names, Token};
 use fencelock_store::{Capabilities, Clock, rt::Driver};
 
-use super::{Guard, Mutex, TokenLease, in_child::InChild as _, wrap::blocking};
-use crate::{ClientBuilder, Error, ErrorKind, HolderView, Inspection, Revoked, Ticket};
+use super::{
+    Barrier, Composite, Election, Guard, Latch, Mutex, Reentrant, RwLock, Semaphore, TokenLease,
+    in_child::InChild as _, wrap::blocking,
+};
+use crate::{ClientBuilder, Error, ErrorKind, HolderView, Inspection, Part, Revoked, Ticket};
 
 /// A client for threads of the store at a url, with default settings: see
 /// [`fencelock::connect`](crate::connect()). Nothing is sent.
@@ -107,6 +110,53 @@ impl Client {
         N: TryInto<LockName, Error: fmt::Display>,
     {
         Mutex::of(self.inner.mutexes(names), &self.driver)
+    }
+
+    /// As [`fencelock::Client::rwlock`](crate::Client::rwlock).
+    pub fn rwlock(&self, name: impl TryInto<LockName, Error: fmt::Display>) -> RwLock {
+        RwLock::of(self.inner.rwlock(name), &self.driver)
+    }
+
+    /// As [`fencelock::Client::semaphore`](crate::Client::semaphore).
+    pub fn semaphore(
+        &self,
+        name: impl TryInto<LockName, Error: fmt::Display>,
+        limit: u32,
+    ) -> Semaphore {
+        Semaphore::of(self.inner.semaphore(name, limit), &self.driver)
+    }
+
+    /// As [`fencelock::Client::reentrant`](crate::Client::reentrant).
+    pub fn reentrant(
+        &self,
+        name: impl TryInto<LockName, Error: fmt::Display>,
+        owner: impl Into<Vec<u8>>,
+    ) -> Reentrant {
+        Reentrant::of(self.inner.reentrant(name, owner), &self.driver)
+    }
+
+    /// As [`fencelock::Client::latch`](crate::Client::latch).
+    pub fn latch(&self, name: impl TryInto<LockName, Error: fmt::Display>, count: u32) -> Latch {
+        Latch::of(self.inner.latch(name, count), &self.driver)
+    }
+
+    /// As [`fencelock::Client::barrier`](crate::Client::barrier).
+    pub fn barrier(
+        &self,
+        name: impl TryInto<LockName, Error: fmt::Display>,
+        parties: u32,
+    ) -> Barrier {
+        Barrier::of(self.inner.barrier(name, parties), &self.driver)
+    }
+
+    /// As [`fencelock::Client::all_of`](crate::Client::all_of).
+    pub fn all_of(&self, parts: impl IntoIterator<Item = Part>) -> Composite {
+        Composite::of(self.inner.all_of(parts), &self.driver)
+    }
+
+    /// As [`fencelock::Client::election`](crate::Client::election).
+    pub fn election(&self, name: impl TryInto<LockName, Error: fmt::Display>) -> Election {
+        Election::of(self.inner.election(name), &self.driver)
     }
 
     /// As [`fencelock::Client::lease`](crate::Client::lease).

@@ -1,11 +1,11 @@
 //! What is held, and what is known of it, for threads.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use fencelock_core::{FencingToken, LeaseState, LockName, LossReason, Moment, Names, Token};
-use fencelock_store::rt;
+use fencelock_store::rt::Driver;
 
-use super::{in_child::InChild as _, wrap::blocking};
+use super::{common::revoked_within, in_child::InChild as _, wrap::blocking};
 use crate::{Error, Position, Released, Ticket};
 
 blocking! {
@@ -57,15 +57,7 @@ blocking! {
     }
 }
 
-impl Guard {
-    /// Blocks until somebody asks for the lock back, for at most so long; false when nobody does, or
-    /// the lock is lost first.
-    #[must_use]
-    pub fn revoked_within(&self, span: Duration) -> bool {
-        let asked = before(self.inner.revoked(), self.inner.lost());
-        self.driver.wait(rt::timeout(span, asked)).flatten().unwrap_or(false)
-    }
-}
+revoked_within!(Guard);
 
 impl From<Guard> for crate::Guard {
     /// The same hold, for async code.
@@ -96,35 +88,51 @@ blocking! {
     }
 }
 
-impl Held {
-    /// Blocks until somebody asks for the lock back, for at most so long; false when nobody does, or
-    /// the lock is lost first.
+revoked_within!(Held);
+
+/// A place in the line at the store: [`fencelock::Queued`](crate::Queued) for threads.
+#[must_use = "dropping it gives up the place"]
+pub struct Queued<G = Guard> {
+    // In this order: the drop of the first may still need the second.
+    inner: crate::Queued<G>,
+    driver: Driver,
+}
+
+impl<G> Queued<G> {
+    /// Takes a place for the recipe of a mutex, whose guard becomes that of another primitive.
+    pub(super) fn begin(
+        mutex: &crate::Mutex,
+        driver: &Driver,
+        wrap: impl Fn(crate::Guard, &Driver) -> G + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        let wrap = {
+            let driver = driver.clone();
+            move |guard| wrap(guard, &driver)
+        };
+        let queued = driver.wait(crate::Queued::begin(mutex, wrap));
+        let inner = queued.unwrap_or_else(Result::in_child)?;
+        Ok(Self { inner, driver: driver.clone() })
+    }
+
+    /// As [`fencelock::Queued::position`](crate::Queued::position).
     #[must_use]
-    pub fn revoked_within(&self, span: Duration) -> bool {
-        let asked = before(self.inner.revoked(), self.inner.lost());
-        self.driver.wait(rt::timeout(span, asked)).flatten().unwrap_or(false)
+    pub fn position(&self) -> Option<Position> {
+        self.inner.position()
     }
-}
 
-blocking! {
-    /// A place in the line at the store: [`fencelock::Queued`](crate::Queued) for threads.
-    #[must_use = "dropping it gives up the place"]
-    pub struct Queued of crate::Queued;
-    gets {
-        fn position() -> Option<Position>;
-    }
-}
-
-impl Queued {
     /// Blocks for what [`fencelock::Queued::granted`](crate::Queued::granted) does: a wait that ends
     /// keeps the place.
     ///
     /// # Errors
     /// As [`fencelock::Queued::granted`](crate::Queued::granted).
-    pub fn granted(&mut self) -> Result<Guard, Error> {
-        let granted = self.driver.wait(self.inner.granted());
-        let granted = granted.unwrap_or_else(Result::in_child);
-        granted.map(|inner| Guard::of(inner, &self.driver))
+    pub fn granted(&mut self) -> Result<G, Error> {
+        self.driver.wait(self.inner.granted()).unwrap_or_else(Result::in_child)
+    }
+}
+
+impl<G> fmt::Debug for Queued<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
     }
 }
 
@@ -140,12 +148,4 @@ blocking! {
         fn renew(ttl: Duration) -> Result<Duration, Error>;
         fn release() -> Result<Released, Error>;
     }
-}
-
-/// Whether the lock was asked back before it was lost.
-async fn before(asked: impl Future<Output = ()>, lost: impl Future<Output = LossReason>) -> bool {
-    let lost = async {
-        lost.await;
-    };
-    rt::first(asked, lost).await.is_some()
 }

@@ -2,8 +2,11 @@
 
 use std::mem;
 
-use super::{Guard, Held, Mutex, in_child::InChild as _};
-use crate::{Error, run};
+use super::{
+    Held, Mutex,
+    scope::{Scope, scoped},
+};
+use crate::Error;
 
 impl Mutex {
     /// Waits for the lock, makes an iterator and hands its items on, and gives the lock back when that
@@ -40,34 +43,52 @@ impl Mutex {
         F: FnOnce(Held) -> I,
         I: IntoIterator,
     {
-        Scoped::Waiting(Box::new(self.clone()), work)
+        let lock = self.clone();
+        items(move || lock.lock(), work)
     }
 }
 
+/// The items of an iterator that is made under a guard, once somebody asks for the first.
+pub(super) fn items<G, I, L, F>(lock: L, work: F) -> impl Iterator<Item = Result<I::Item, Error>>
+where
+    G: Scope,
+    I: IntoIterator,
+    L: FnOnce() -> Result<G, Error>,
+    F: FnOnce(G::Held) -> I,
+{
+    Scoped::Waiting(move || {
+        let guard = lock().map_err(End::Failed)?;
+        let held = guard.held();
+        let items = scoped(&guard, || work(held).into_iter());
+        Ok(Running { items, guard })
+    })
+}
+
 /// The iterator that the consumer sees.
-enum Scoped<F, I: IntoIterator> {
-    Waiting(Box<Mutex>, F),
-    Running(Running<I::IntoIter>),
+enum Scoped<S, I, G> {
+    Waiting(S),
+    Running(Running<I, G>),
     /// Also while an item is made, so that a panic ends it.
     Over,
 }
 
 /// In this order: what the lock guards is dropped before it is given back.
-struct Running<I> {
+struct Running<I, G> {
     items: I,
-    guard: Guard,
+    guard: G,
 }
 
-impl<F, I> Iterator for Scoped<F, I>
+impl<S, I, G> Iterator for Scoped<S, I, G>
 where
-    F: FnOnce(Held) -> I,
-    I: IntoIterator,
+    S: FnOnce() -> Result<Running<I, G>, End>,
+    I: Iterator,
+    G: Scope,
 {
     type Item = Result<I::Item, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let running = match mem::replace(self, Self::Over) {
-            Self::Waiting(mutex, work) => Running::start(&mutex, work),
+            Self::Waiting(start) => start(),
             Self::Running(running) => Ok(running),
             Self::Over => return None,
         };
@@ -88,36 +109,20 @@ enum End {
     Failed(Error),
 }
 
-impl<I: Iterator> Running<I> {
-    fn start<F, S>(mutex: &Mutex, work: F) -> Result<Self, End>
-    where
-        F: FnOnce(Held) -> S,
-        S: IntoIterator<IntoIter = I>,
-    {
-        let guard = mutex.lock().map_err(End::Failed)?;
-        let held = Held::of(guard.inner.held(), &guard.driver);
-        let items = scoped(&guard, || work(held).into_iter());
-        Ok(Self { items, guard })
-    }
-
+impl<I: Iterator, G: Scope> Running<I, G> {
     /// The next item, made under the lock from its beginning to its end.
     fn step(mut self) -> Result<(I::Item, Self), End> {
-        self.guard.inner.check_live().map_err(End::Failed)?;
+        self.guard.check_live().map_err(End::Failed)?;
         match scoped(&self.guard, || self.items.next()) {
             Some(item) => {
-                self.guard.inner.check_live().map_err(End::Failed)?;
+                self.guard.check_live().map_err(End::Failed)?;
                 Ok((item, self))
             }
             None => {
-                let Self { items, guard: Guard { inner, driver } } = self;
+                let Self { items, guard } = self;
                 drop(items);
-                let finished = driver.wait(run::finish(inner, ())).unwrap_or_else(Result::in_child);
-                Err(finished.map_or_else(End::Failed, |()| End::Done))
+                Err(guard.finish(()).map_or_else(End::Failed, |()| End::Done))
             }
         }
     }
-}
-
-fn scoped<T>(guard: &Guard, work: impl FnOnce() -> T) -> T {
-    run::scoped_blocking(guard.inner.context(), guard.inner.names(), work)
 }

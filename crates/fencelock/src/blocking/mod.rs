@@ -14,15 +14,24 @@
 //! sibling has: say the struct, then its functions under `settings` (`fn ttl(self, ..) -> Self`),
 //! `gets` (what asks nobody), `calls` (the same without an answer), `waits` (`async fn(&self)`),
 //! `within` (the same with a limit: `fn lost_within of lost -> ..`), `grants` and `tries` (those that end in a guard, which is a type made the same way) and `ends`
-//! (`async fn(self)`). The docs refer to the sibling's. An answer of a new type needs a line in
-//! `in_child.rs`.
+//! (`async fn(self)`). The docs refer to the sibling's. What all recipes, guards and views have
+//! is in `common.rs`, and a guard that work is done under says so by `scope!` (`scope.rs`). An answer
+//! of a new type needs a line in `in_child.rs`.
 
 mod across;
 mod client;
+mod common;
+mod composite;
+mod election;
 mod guard;
 mod in_child;
 mod iter;
+mod meet;
 mod mutex;
+mod reentrant;
+mod rwlock;
+mod scope;
+mod semaphore;
 mod wrap;
 
 #[cfg(feature = "quorum")]
@@ -30,8 +39,14 @@ pub use self::client::connect_quorum;
 pub use self::{
     across::{AcrossGuard, AcrossHeld, AcrossSlots},
     client::{Client, Danger, connect},
+    composite::{Composite, CompositeGuard, CompositeHeld},
+    election::{Election, Leadership, Leading, Observation},
     guard::{Guard, Held, Queued, TokenLease},
+    meet::{Barrier, Latch},
     mutex::Mutex,
+    reentrant::{Reentrant, ReentrantGuard},
+    rwlock::{ReadGuard, ReadHeld, RwLock, WriteGuard},
+    semaphore::{Permit, PermitHeld, Semaphore},
 };
 
 /// The answer of one try.

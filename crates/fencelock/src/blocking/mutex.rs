@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fencelock_core::{Binding, FencingToken, RetryStrategy};
 
-use super::{Guard, Held, Queued, in_child::InChild as _, wrap::blocking};
-use crate::{BusyView, Error, Renew, Wait, run};
+use super::{Guard, Held, Queued, scope, wrap::blocking};
+use crate::{BusyView, Error, Renew, Wait};
 
 blocking! {
     /// A lock that excludes everybody else: [`fencelock::Mutex`](crate::Mutex) for threads.
@@ -39,11 +39,11 @@ blocking! {
         fn bind(binding: Binding);
         fn floor(floor: FencingToken);
         fn require_fencing();
+        fn class(class: &'static str);
         fn on_busy(on_busy: impl Fn(&BusyView) + Send + Sync + 'static);
     }
     grants {
         fn lock() -> Guard;
-        fn enqueue() -> Queued;
     }
     tries {
         fn try_lock() -> Guard;
@@ -51,6 +51,19 @@ blocking! {
 }
 
 impl Mutex {
+    /// The same recipe, for async code.
+    pub fn as_async(&self) -> &crate::Mutex {
+        &self.inner
+    }
+
+    /// Blocks for what [`fencelock::Mutex::enqueue`](crate::Mutex::enqueue) does.
+    ///
+    /// # Errors
+    /// As [`fencelock::Mutex::enqueue`](crate::Mutex::enqueue).
+    pub fn enqueue(&self) -> Result<Queued, Error> {
+        Queued::begin(&self.inner, &self.driver, Guard::of)
+    }
+
     /// Waits for the lock, does the work in this thread, and gives the lock back: also when the work
     /// panics.
     ///
@@ -61,9 +74,6 @@ impl Mutex {
     /// # Errors
     /// As [`fencelock::Mutex::run`](crate::Mutex::run).
     pub fn run<T>(&self, work: impl FnOnce(Held) -> T) -> Result<T, Error> {
-        let Guard { inner: guard, driver } = self.lock()?;
-        let held = Held::of(guard.held(), &driver);
-        let output = run::scoped_blocking(guard.context(), guard.names(), || work(held));
-        driver.wait(run::finish(guard, output)).unwrap_or_else(Result::in_child)
+        scope::run(self.lock()?, work)
     }
 }

@@ -6,14 +6,7 @@ macro_rules! blocking {
     (
         $(#[$meta:meta])*
         pub struct $name:ident of $inner:path;
-        $(settings { $(fn $set:ident($($set_arg:ident: $set_type:ty),*);)* })?
-        $(gets { $(fn $get:ident() -> $get_out:ty;)* })?
-        $(calls { $(fn $call:ident();)* })?
-        $(waits { $(fn $wait:ident($($wait_arg:ident: $wait_type:ty),*) -> $wait_out:ty;)* })?
-        $(within { $(fn $within:ident of $watched:ident -> $within_out:ty;)* })?
-        $(grants { $(fn $grant:ident($($grant_arg:ident: $grant_type:ty),*) -> $grant_out:ident;)* })?
-        $(tries { $(fn $try:ident() -> $try_out:ident;)* })?
-        $(ends { $(fn $end:ident() -> $end_out:ty;)* })?
+        $($sections:tt)*
     ) => {
         $(#[$meta])*
         pub struct $name {
@@ -27,7 +20,32 @@ macro_rules! blocking {
             pub(super) fn of(inner: $inner, driver: &fencelock_store::rt::Driver) -> Self {
                 Self { inner, driver: driver.clone() }
             }
+        }
 
+        $crate::blocking::wrap::verbs! { $name of $inner; $($sections)* }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Debug::fmt(&self.inner, f)
+            }
+        }
+    };
+}
+
+/// Adds functions to such a type: the same sections.
+macro_rules! verbs {
+    (
+        $name:ident of $inner:path;
+        $(settings { $(fn $set:ident($($set_arg:ident: $set_type:ty),*);)* })?
+        $(gets { $(fn $get:ident() -> $get_out:ty;)* })?
+        $(calls { $(fn $call:ident();)* })?
+        $(waits { $(fn $wait:ident($($wait_arg:ident: $wait_type:ty),*) -> $wait_out:ty;)* })?
+        $(within { $(fn $within:ident of $watched:ident -> $within_out:ty;)* })?
+        $(grants { $(fn $grant:ident($($grant_arg:ident: $grant_type:ty),*) -> $grant_out:ident;)* })?
+        $(tries { $(fn $try:ident($($try_arg:ident: $try_type:ty),*) -> $try_out:ident;)* })?
+        $(ends { $(fn $end:ident() -> $end_out:ty;)* })?
+    ) => {
+        impl $name {
             $($(
                 #[doc = concat!("As [`", stringify!($inner), "::", stringify!($set), "`].")]
                 pub fn $set(self, $($set_arg: $set_type),*) -> Self {
@@ -92,8 +110,11 @@ macro_rules! blocking {
                 ///
                 /// # Errors
                 #[doc = concat!("As [`", stringify!($inner), "::", stringify!($try), "`].")]
-                pub fn $try(&self) -> Result<$crate::Attempt<$try_out>, $crate::Error> {
-                    let answer = self.driver.wait(self.inner.$try());
+                pub fn $try(
+                    &self,
+                    $($try_arg: $try_type),*
+                ) -> Result<$crate::Attempt<$try_out>, $crate::Error> {
+                    let answer = self.driver.wait(self.inner.$try($($try_arg),*));
                     match answer.unwrap_or_else($crate::blocking::in_child::InChild::in_child)? {
                         $crate::Attempt::Granted(inner) => {
                             Ok($crate::Attempt::Granted($try_out::of(inner, &self.driver)))
@@ -112,13 +133,7 @@ macro_rules! blocking {
                 }
             )*)?
         }
-
-        impl std::fmt::Debug for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                std::fmt::Debug::fmt(&self.inner, f)
-            }
-        }
     };
 }
 
-pub(super) use blocking;
+pub(super) use {blocking, verbs};

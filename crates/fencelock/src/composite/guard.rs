@@ -124,18 +124,30 @@ impl CompositeGuard {
         &self.taken.0
     }
 
-    pub(super) fn held(&self) -> CompositeHeld {
+    pub(crate) fn held(&self) -> CompositeHeld {
         CompositeHeld { parts: self.guards().iter().map(Guard::held).collect() }
     }
 
-    pub(super) fn around(&self) -> Vec<Around> {
+    pub(crate) fn around(&self) -> Vec<Around> {
         let around =
             |guard: &Guard| Around::of(guard.context(), guard.names(), &guard.cell().fixed.mode);
         self.guards().iter().map(around).collect()
     }
 
-    pub(super) fn check_live(&self) -> Result<(), Error> {
+    pub(crate) fn check_live(&self) -> Result<(), Error> {
         self.guards().iter().try_for_each(Guard::check_live)
+    }
+
+    /// Gives all parts back after the work.
+    pub(crate) async fn finish<T>(self, output: T) -> Result<T, Error> {
+        self.check_live()?;
+        let lost = |reason| self.error(reason);
+        let (taken, expired) = (lost(LossReason::Taken), lost(LossReason::ExpiredAtStore));
+        match self.release().await {
+            Released::Taken => Err(taken),
+            Released::Expired => Err(expired),
+            Released::Held | Released::Unknown => Ok(output),
+        }
     }
 
     /// The error of a loss: of the part that is lost, or else of the first.

@@ -14,14 +14,14 @@ mod part;
 
 use std::{fmt, future::Future};
 
-use fencelock_core::{LossReason, Moment};
+use fencelock_core::Moment;
 
 use self::guard::Taken;
 pub use self::{
     guard::{CompositeGuard, CompositeHeld},
     part::{HeldPart, Part},
 };
-use crate::{Attempt, Error, Mutex, Released, Wait, run, stream::streams};
+use crate::{Attempt, Error, Mutex, Wait, run, stream::streams};
 
 /// The recipe for several locks as one. It does no I/O; its verbs do.
 ///
@@ -150,14 +150,7 @@ impl Composite {
         let work = || work(held.clone());
         let output = run::scoped_in(guard.around(), work, || held.loss(), held.lost()).await;
         let output = output.map_err(|reason| guard.error(reason))?;
-        guard.check_live()?;
-        let lost = |reason| guard.error(reason);
-        let (taken, expired) = (lost(LossReason::Taken), lost(LossReason::ExpiredAtStore));
-        match guard.release().await {
-            Released::Taken => Err(taken),
-            Released::Expired => Err(expired),
-            Released::Held | Released::Unknown => Ok(output),
-        }
+        guard.finish(output).await
     }
 
     /// One recipe for each name, in the order in which they are taken.

@@ -23,7 +23,7 @@ use fencelock_core::RetryStrategy;
 use fencelock_store::rt;
 
 use super::{Election, Leading};
-use crate::{Error, RetryAdvice, run};
+use crate::{Error, Guard, Mutex, RetryAdvice, run};
 
 pub(super) async fn lead<F, Fut, T>(
     election: &Election,
@@ -34,23 +34,10 @@ where
     F: FnMut(Leading) -> Fut,
     Fut: Future<Output = ControlFlow<T>>,
 {
-    let mutex = election.mutex(info.as_str());
-    let context = mutex.context();
     let info: Arc<str> = Arc::from(info);
-    let pauses = RetryStrategy::exponential(FIRST_PAUSE, LONGEST_PAUSE);
-    let mut pace = pauses.start();
+    let campaigns = Campaigns::new(election, &info);
     loop {
-        let guard = match mutex.lock().await {
-            Ok(guard) => guard,
-            // A store that never answered has the wrong address, more likely than not.
-            Err(error) if may_pass(&error) && context.was_reached() => {
-                let pause = pace.next_delay(rt::chance()).unwrap_or(LONGEST_PAUSE);
-                context.clock.sleep_until(context.clock.now().saturating_add(pause)).await;
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        pace = pauses.start();
+        let guard = campaigns.won().await?;
         let broke = AtomicBool::new(false);
         let term = run::run(guard, |held| {
             let term = work(Leading::new(held, Arc::clone(&info)));
@@ -66,6 +53,35 @@ where
             // The work is over and was perhaps not alone: its caller decides, not another term.
             Err(error) if broke.load(Ordering::Relaxed) => return Err(error),
             Err(lost) => tracing::debug!(%lost, "campaigning again"),
+        }
+    }
+}
+
+/// The campaigns of one candidate, one after the other.
+pub(crate) struct Campaigns {
+    mutex: Mutex,
+}
+
+impl Campaigns {
+    pub(crate) fn new(election: &Election, info: &str) -> Self {
+        Self { mutex: election.mutex(info) }
+    }
+
+    /// Waits until it is elected, and waits out what may pass.
+    pub(crate) async fn won(&self) -> Result<Guard, Error> {
+        let context = self.mutex.context();
+        let pauses = RetryStrategy::exponential(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut pace = pauses.start();
+        loop {
+            match self.mutex.lock().await {
+                Ok(guard) => return Ok(guard),
+                // A store that never answered has the wrong address, more likely than not.
+                Err(error) if may_pass(&error) && context.was_reached() => {
+                    let pause = pace.next_delay(rt::chance()).unwrap_or(LONGEST_PAUSE);
+                    context.clock.sleep_until(context.clock.now().saturating_add(pause)).await;
+                }
+                Err(error) => return Err(error),
+            }
         }
     }
 }

@@ -112,7 +112,7 @@ pub struct Leading {
 }
 
 impl Leading {
-    pub(super) fn new(held: Held, info: Arc<str>) -> Self {
+    pub(crate) fn new(held: Held, info: Arc<str>) -> Self {
         Self { held, info }
     }
 

@@ -19,6 +19,8 @@ mod observe;
 
 use std::{fmt, future::Future, ops::ControlFlow, time::Duration};
 
+#[cfg(feature = "blocking")]
+pub(crate) use self::lead::Campaigns;
 pub use self::{
     leadership::{Leadership, Leading},
     observe::{Leader, Observation, Observed},
