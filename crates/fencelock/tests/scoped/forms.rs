@@ -145,12 +145,12 @@ impl Form {
     }
 }
 
-fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// Three numbers; the step is done to have the second.
-fn numbers<'a>(step: &'a mut Option<impl FnOnce()>) -> impl Iterator<Item = u32> + 'a {
+pub(crate) fn numbers<'a>(step: &'a mut Option<impl FnOnce()>) -> impl Iterator<Item = u32> + 'a {
     (1..=3).inspect(move |number| {
         if *number == 2 {
             step.take().expect("once")();
@@ -159,7 +159,7 @@ fn numbers<'a>(step: &'a mut Option<impl FnOnce()>) -> impl Iterator<Item = u32>
 }
 
 /// Looks at all items. An error is the last of them.
-fn ended(mut items: Vec<Result<u32, Error>>) -> Ended {
+pub(crate) fn ended(mut items: Vec<Result<u32, Error>>) -> Ended {
     let last = items.pop_if(|item| item.is_err());
     let numbers: Vec<u32> = items.into_iter().map(|item| item.expect("errors are last")).collect();
     match last {

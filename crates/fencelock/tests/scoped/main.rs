@@ -6,5 +6,6 @@
 mod drops;
 mod examples;
 mod forms;
+mod kinds;
 mod scenarios;
 mod threads;
