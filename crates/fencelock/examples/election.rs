@@ -11,22 +11,29 @@ use fencelock::{Leading, Observed};
 async fn main() -> Result<(), fencelock::Error> {
     let mut words = std::env::args().skip(1);
     let store = words.next().unwrap_or_else(|| "memory:".to_owned());
-    let address = words.next();
+    match words.next() {
+        Some(address) => example(&store, address).await,
+        None => watch(&store).await,
+    }
+}
+
+async fn watch(store: &str) -> Result<(), fencelock::Error> {
+    let locks = fencelock::connect(store).await?;
+    let mut leaders = locks.election("scheduler").observe();
+    while let Some(observed) = leaders.next().await {
+        match observed {
+            Ok(Observed::Leader(leader)) => println!("term {:?}: {}", leader.term, leader.info),
+            Ok(_) => println!("nobody leads"),
+            Err(error) => println!("who leads is not known: {error}"),
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn example(store: &str, address: String) -> Result<(), fencelock::Error> {
     let locks = fencelock::connect(store).await?;
     // A leader that dies is followed within the ttl; one that stops is followed at once.
     let election = locks.election("scheduler").ttl(Duration::from_secs(10));
-
-    let Some(address) = address else {
-        let mut leaders = election.observe();
-        while let Some(observed) = leaders.next().await {
-            match observed {
-                Ok(Observed::Leader(leader)) => println!("term {:?}: {}", leader.term, leader.info),
-                Ok(_) => println!("nobody leads"),
-                Err(error) => println!("who leads is not known: {error}"),
-            }
-        }
-        return Ok(());
-    };
     // Campaigns, leads, and campaigns again after a loss. The work is dropped when the leadership is
     // lost, before anybody else is elected.
     let ticks = election.lead(address, schedule).await?;
@@ -41,7 +48,7 @@ async fn schedule(leading: Leading) -> ControlFlow<u32> {
     println!("leading, {:?}", leading.term());
     for tick in 1..=5 {
         tokio::select! {
-            () = tokio::time::sleep(Duration::from_secs(1)) => println!("tick {tick}"),
+            () = tokio::time::sleep(Duration::from_millis(300)) => println!("tick {tick}"),
             // Somebody asked for it, with `fencelock revoke scheduler`: let others lead first.
             () = leading.revoked() => return ControlFlow::Continue(()),
         }

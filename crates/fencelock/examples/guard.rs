@@ -8,7 +8,10 @@ use fencelock::{Attempt, Released};
 
 #[tokio::main]
 async fn main() -> Result<(), fencelock::Error> {
-    let store = std::env::args().nth(1).unwrap_or_else(|| "memory:".to_owned());
+    example(&std::env::args().nth(1).unwrap_or_else(|| "memory:".to_owned())).await
+}
+
+pub(crate) async fn example(store: &str) -> Result<(), fencelock::Error> {
     let locks = fencelock::connect(store).await?;
 
     let guard = match locks.mutex("nightly-report").ttl(Duration::from_secs(10)).try_lock().await? {

@@ -14,7 +14,11 @@ async fn main() -> Result<(), fencelock::Error> {
     if stores.is_empty() {
         stores = vec!["memory:".to_owned(); 5];
     }
-    let locks = fencelock::connect_quorum(&stores).await?;
+    example(&stores).await
+}
+
+pub(crate) async fn example(stores: &[String]) -> Result<(), fencelock::Error> {
+    let locks = fencelock::connect_quorum(stores).await?;
 
     let mutex =
         locks.mutex("invoice:42").ttl(Duration::from_secs(10)).wait(Duration::from_millis(500));

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 #[tokio::main]
 async fn main() -> Result<(), fencelock::Error> {
-    let store = std::env::args().nth(1).unwrap_or_else(|| "memory:".to_owned());
+    example(&std::env::args().nth(1).unwrap_or_else(|| "memory:".to_owned())).await
+}
+
+pub(crate) async fn example(store: &str) -> Result<(), fencelock::Error> {
     let locks = fencelock::connect(store).await?;
 
     let lock = locks
