@@ -85,8 +85,13 @@ impl Rules {
             self.pass_on(slot, lines, index, None, now);
             line::announce_nearer(slot, lines, index, before, now);
         }
-        // A place is given up before any name was held, so nothing else can be said of the rest.
-        if withdrawn { Released::Withdrawn } else { worst.unwrap_or(Released::Expired) }
+        // Mostly a place is given up before any name was held, and nothing else can be said of the
+        // rest. A lease may have been healed beside it (quorum): then what counts is that it was held.
+        match worst {
+            Some(Released::Held) => Released::Held,
+            _ if withdrawn => Released::Withdrawn,
+            other => other.unwrap_or(Released::Expired),
+        }
     }
 
     /// Makes a lease that is held alone a shared one, which readers in the line join at once.

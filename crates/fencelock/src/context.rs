@@ -12,8 +12,8 @@ use std::{
 };
 
 use fencelock_core::{
-    Binding, ClockStep, Drift, LossReason, Moment, NotHeld, ProcessId, RenewalSchedule, Retain,
-    RetryStrategy, StoreOffset, StoreTime,
+    Binding, ClockStep, Drift, LossReason, Mode, Moment, NotHeld, ProcessId, RenewalSchedule,
+    Retain, RetryStrategy, StoreOffset, StoreTime,
 };
 use fencelock_store::{Clock, Reply, Store, StoreError, StoreErrorKind, StoreResult, rt};
 
@@ -295,7 +295,9 @@ impl Context {
                 | LossReason::Taken
                 | LossReason::Foreign
         );
-        if !gone || cell.fixed.names.len() > 1 {
+        // A step that was taken stays: others may have gone on because of it.
+        let stays = matches!(cell.fixed.mode, Mode::CountDown { .. });
+        if !stays && (!gone || cell.fixed.names.len() > 1) {
             self.keeper.push(Job::of_lease(cell));
         }
         // The next of this process asks the store, though the guard may live on. This runs the

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use fencelock_core::{Moment, ReleaseRequest, Released};
-use fencelock_store::{Reply, StoreErrorKind, StoreResult};
+use fencelock_store::{Outcome, Reply, StoreErrorKind, StoreResult};
 
 use crate::{
     quorum::Quorum,
     round::{Heard, Late},
     sweeper::{After, Sweep},
-    tally::{answered, count, failed, no_quorum, outcome},
+    tally::{answered, count, failed, no_quorum},
 };
 
 /// Releases whose answers decide nothing any more; who does not answer is asked again.
@@ -90,7 +90,8 @@ pub(crate) async fn release(
                 Released::Taken => "held by somebody else",
                 _ => "not held",
             };
-            Err(no_quorum(quorum, heard, outcome(heard), say))
+            // Whoever did not answer is swept meanwhile: so it will be carried out, whatever is known.
+            Err(no_quorum(quorum, heard, Outcome::Unknown, say))
         }
     }
 }

@@ -13,6 +13,8 @@ pub(super) struct Taken(Vec<Guard>);
 
 impl Taken {
     pub(super) fn push(&mut self, guard: Guard) {
+        // Nobody has it before all are there, so there is nothing to keep it for.
+        guard.cell().terms.set_kept(false);
         self.0.push(guard);
     }
 
@@ -29,6 +31,9 @@ impl Taken {
     pub(super) fn joined(self) -> Result<CompositeGuard, Error> {
         for guard in &self.0 {
             guard.check_live()?;
+        }
+        for guard in &self.0 {
+            guard.cell().terms.set_kept(true);
         }
         Ok(CompositeGuard { taken: self })
     }

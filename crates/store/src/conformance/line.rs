@@ -571,7 +571,7 @@ pub async fn a_release_gives_up_the_lease_and_the_place_of_one_token(harness: &i
     // No caller of ours does that: a lease for a token that still waits.
     let asked = ExchangeRequest::new(name("k"), old, both.token, ttl(MINUTE));
     assert!(matches!(store.ask_exchange(&asked).await, Exchanged::Granted(_)));
-    assert_eq!(store.give_back(name("k"), both.token).await, Released::Withdrawn);
+    assert_eq!(store.give_back(name("k"), both.token).await, Released::Held);
     store.assert_held_by(&name("k"), behind.token).await;
 }
 

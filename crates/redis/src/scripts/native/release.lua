@@ -42,7 +42,7 @@ for i = 1, #KEYS do
 end
 
 local keep = retain == '0' and 0 or retain - 2
-local withdrawn, expired, taken, foreign = false, false, false, false
+local held, withdrawn, expired, taken, foreign = false, false, false, false, false
 for i = 1, #KEYS do
   local record = seen[i]
   local left
@@ -58,7 +58,7 @@ for i = 1, #KEYS do
   elseif record.foreign or left == 'f' then
     foreign = true
   elseif left then
-    expired = expired or left == 'x'
+    held, expired = held or left == 'h', expired or left == 'x'
   elseif record.line and record.line.mine and not withdraw(KEYS[i], record.line) then
     foreign = true
   else
@@ -69,22 +69,25 @@ for i = 1, #KEYS do
       withdrawn, changed = true, true
       record.live, record.ends, record.lease = false, clock, now .. '00000000'
     elseif record.crowd and is_holder(record, token) then
-      changed = true
+      held, changed = true, true
       crowds.remove(record, token)
       crowds.spend(record.crowd, token)
       if record.free then
         record.forget = forget_time(clock, keep, record.fence)
       end
     elseif record.crowd then
+      held = held or crowds.is_spent(record, token)
       expired = expired or not crowds.is_spent(record, token)
     elseif is_holder(record, token) then
-      changed = true
+      held, changed = true, true
       finish(record, 'f')
       record.forget = forget_time(clock, keep, record.fence)
     elseif record.absent or record.token == token and not record.free then
       expired = true
     elseif record.token ~= token then
       taken = true
+    else
+      held = true
     end
     local passed = pass_on(KEYS[i], record)
     if not passed then
@@ -95,4 +98,6 @@ for i = 1, #KEYS do
     end
   end
 end
-return now .. (foreign and 't' or withdrawn and 'w' or taken and 't' or expired and 'x' or 'h')
+-- A place beside a lease: that was healed, or given by exchange. What counts is that it was held.
+local only_waited = withdrawn and (taken or expired or not held)
+return now .. (foreign and 't' or only_waited and 'w' or taken and 't' or expired and 'x' or 'h')
