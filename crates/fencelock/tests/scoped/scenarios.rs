@@ -47,7 +47,11 @@ fn a_lock_that_stays_busy_is_a_wait_that_expired_and_the_step_is_not_done() {
                     let wish = Wish { wait, ..Wish::of("job") };
                     let ended = form.hold(&pair.own, wish, || panic!("somebody else has it"));
                     let what = format!("{form:?} on {}", pair.own.store_display());
-                    assert_eq!(ended, Ended::Failed(ErrorKind::WaitExpired), "{what}");
+                    // On a machine that is busy with other things the end of the wait may cut off a
+                    // question that had time for its answer: then the outcome is unknown.
+                    let expired = Ended::Failed(ErrorKind::WaitExpired);
+                    let cut_off = Ended::Failed(ErrorKind::Unknown);
+                    assert!(ended == expired || ended == cut_off, "{what}: {ended:?}");
                 });
             }
         });
