@@ -229,13 +229,11 @@ impl ClientBuilder {
         use fencelock_redis::Dialect;
 
         let dialect = match self.dialect.as_deref() {
-            None | Some("native") => Dialect::Native,
-            Some("plain") => Dialect::Plain,
-            Some(other) => {
-                let other = crate::display_safe(other);
-                let what = format!("a redis store has no dialect {other:?}, only native and plain");
-                return Err(Error::config(what));
-            }
+            None => Dialect::Native,
+            Some(name) => name.parse().map_err(|unknown| {
+                let name = crate::display_safe(name);
+                Error::config(format!("a redis store has no dialect {name:?}; {unknown}"))
+            })?,
         };
         let url: fencelock_redis::RedisUrl = url.parse().map_err(Error::from_store)?;
         let kept = own != Password::OfBuilder && url.has_password();

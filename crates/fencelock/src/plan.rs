@@ -141,19 +141,36 @@ impl Plan {
 
 /// Checks that the store can hold a name in this way.
 fn check_mode(can: &Capabilities, mode: &Mode, mutex: &Mutex) -> Result<(), Error> {
-    if (mutex.needs_sharing || !mode.is_exclusive()) && !can.sharing {
-        let what = format!(
-            "no name is held by several together in this store (its dialect: {}), so only mutexes \
-             work",
-            can.dialect
-        );
-        return Err(Error::new(ErrorKind::Unsupported, what));
+    if !can.modes.has(mode) || (mode.is_exclusive() && mutex.needs_sharing && !can.modes.shared) {
+        return Err(Error::new(ErrorKind::Unsupported, why_not(can, mode)));
     }
     if matches!(mode, Mode::Meeting { .. }) && !can.queue {
         let what = "this store or dialect has no line, where the parties of a barrier wait";
         return Err(Error::new(ErrorKind::Unsupported, what));
     }
     Ok(())
+}
+
+/// Why a name is not held in this way.
+fn why_not(can: &Capabilities, mode: &Mode) -> String {
+    let dialect = can.dialect;
+    if !can.modes.are_shared() {
+        return format!(
+            "no name is held by several together in this store (its dialect: {dialect}), so only \
+             mutexes work"
+        );
+    }
+    let kind = match mode {
+        _ if can.modes.has(mode) => "read-write lock",
+        Mode::Exclusive => "mutex",
+        Mode::Shared => "read-write lock",
+        Mode::Owned(_) => "re-entrant mutex",
+        Mode::Permits { .. } => "semaphore",
+        Mode::CountDown { .. } | Mode::Opening { .. } => "latch",
+        Mode::Meeting { .. } => "barrier",
+        _ => "lock of this kind",
+    };
+    format!("a {kind} is not what this store keeps in its dialect, {dialect}")
 }
 
 /// Checks how long a lock shall be held.

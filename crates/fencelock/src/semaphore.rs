@@ -179,8 +179,8 @@ impl Semaphore {
         let named = |error: Error| error.with_names(&names).with_store(&context.display);
         let mode = possible::checked(Mode::Permits { permits: 1, limit });
         let mode = mode.map_err(|what| named(Error::config(what)))?;
-        if !context.store.capabilities().sharing {
-            let what = "this store has no semaphores";
+        if !context.store.capabilities().modes.set_limit {
+            let what = "this store has no semaphores whose limit can be changed";
             return Err(named(Error::new(ErrorKind::Unsupported, what)));
         }
         let mut request = SetLimitRequest::new(names.first().clone(), limit);

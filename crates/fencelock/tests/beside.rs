@@ -53,7 +53,7 @@ impl Stores {
 
     /// Those that can have several at one name.
     fn sharing(&self) -> impl Iterator<Item = (&Client, &Client, String)> {
-        let can = |pair: &&(Client, Client)| pair.0.capabilities().sharing;
+        let can = |pair: &&(Client, Client)| pair.0.capabilities().modes.are_shared();
         self.pairs.iter().filter(can).map(|(one, other)| (one, other, one.store_display()))
     }
 }
@@ -85,7 +85,9 @@ async fn until_waiting(client: &Client, name: &str, count: u32, what: &str) {
 #[tokio::test]
 async fn a_store_that_has_no_sharing_says_so_of_every_verb() {
     let stores = Stores::new();
-    for (client, _) in stores.pairs.iter().filter(|(client, _)| !client.capabilities().sharing) {
+    for (client, _) in
+        stores.pairs.iter().filter(|(client, _)| !client.capabilities().modes.are_shared())
+    {
         let (rwlock, semaphore) = (client.rwlock("k"), client.semaphore("k", 2));
         let (reentrant, latch) = (client.reentrant("k", "me"), client.latch("k", 1));
         let part = Part::read(&rwlock);

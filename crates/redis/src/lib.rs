@@ -15,12 +15,14 @@
 mod acknowledge;
 mod cluster;
 mod connection;
+mod dialect;
 mod error;
 mod guard;
 mod keys;
 mod native;
 mod notice;
 mod plain;
+mod plug;
 mod reply;
 mod rights;
 mod scan;
@@ -33,7 +35,8 @@ mod wire;
 
 pub use self::{
     acknowledge::Acknowledge,
+    dialect::{Dialect, UnknownDialect},
     native::{IfUsed, Initialised},
-    store::{Dialect, RedisStore, RedisStoreBuilder},
+    store::{RedisStore, RedisStoreBuilder},
     url::RedisUrl,
 };

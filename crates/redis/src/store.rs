@@ -14,47 +14,16 @@ use fencelock_store::{
 };
 
 use crate::{
+    Dialect,
     acknowledge::{Acknowledge, Acknowledgement, Asking, Confirmed},
     connection::Connections,
     guard::{self, Guard},
-    keys::{self, KeyMapping},
     native::{self, IfUsed, Initialised},
-    plain,
     servers::Servers,
     tls::{Identity, Tls},
     url::{Password, Place, RedisUrl},
     wire::Wire,
 };
-
-/// The wire format of the locks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Dialect {
-    /// Fencelock's own: one key for each lock with fencing token, metadata and memory of released
-    /// tokens.
-    #[default]
-    Native,
-    /// A string taken by `SET NX PX` at the very name of the lock: what redislock, redsync,
-    /// redlock, redis-py and others use. No fencing tokens, no metadata.
-    Plain,
-}
-
-impl Dialect {
-    /// Its name, as in [`Capabilities::dialect`].
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Plain => "plain",
-        }
-    }
-}
-
-impl fmt::Display for Dialect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// One Redis (7.0 or newer) or Valkey (8 or newer) server as a store of locks. Clones share its
 /// connections and are closed together.
@@ -208,39 +177,32 @@ impl RedisStoreBuilder {
     /// Builds the store. Nothing is sent.
     ///
     /// # Errors
-    /// `Config` for a prefix that can't be one, or any prefix in the plain dialect, whose keys are
-    /// the names themselves; for a restart guard in the plain dialect, which has no marker, and for
+    /// `Config` for a prefix that can't be one, or any prefix in a dialect whose keys are the names
+    /// themselves; for a restart guard in a dialect that has no marker (all but the native), and for
     /// one by uptime behind sentinels, which would not see a fail-over; for certificates without TLS, and files of them that can't be used.
     pub fn build(mut self) -> Result<RedisStore, StoreError> {
-        let config = |message| StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message);
-        let keys = match (self.dialect, self.prefix) {
-            (Dialect::Native, prefix) => {
-                KeyMapping::prefixed(prefix.as_deref().unwrap_or(keys::DEFAULT_PREFIX))
-                    .ok_or_else(|| config(keys::PREFIX_LIMITS))?
-            }
-            (Dialect::Plain, None) => KeyMapping::Verbatim,
-            (Dialect::Plain, Some(_)) => {
-                return Err(config(
-                    "the plain dialect has no key prefix: its keys are the names themselves",
-                ));
-            }
-        };
+        let config =
+            |message: String| StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message);
+        let plug = self.dialect.plug();
+        let keys = plug.keys(self.prefix.as_deref()).map_err(config)?;
         if self.tls != Tls::default() {
             let Some(tls) = &mut self.url.tls else {
-                return Err(config("certificates are for rediss:// urls: this one has no TLS"));
+                let what = "certificates are for rediss:// urls: this one has no TLS";
+                return Err(config(what.into()));
             };
             tls.add(self.tls);
         }
-        if self.guard.is_some() && self.dialect == Dialect::Plain {
-            return Err(config("the plain dialect has no restart guard: it has no marker"));
+        if self.guard.is_some() && !plug.has_marker() {
+            let what =
+                format!("the {} dialect has no restart guard: it has no marker", self.dialect);
+            return Err(config(what));
         }
         let by_uptime = matches!(self.guard, Some((guard::Form::Uptime, _))) && !self.durable;
         if by_uptime && matches!(self.url.place, Place::Sentinels(_)) {
-            return Err(config(
-                "a restart guard by uptime does not see a fail-over: the server that is promoted \
-                 has been running for long, and may not have every lease; behind sentinels use \
-                 the strict form",
-            ));
+            let what = "a restart guard by uptime does not see a fail-over: the server that is \
+                        promoted has been running for long, and may not have every lease; behind \
+                        sentinels use the strict form";
+            return Err(config(what.into()));
         }
         let guard = self.guard.map(|(form, max_ttl)| Guard {
             form: if self.durable { guard::Form::Durable } else { form },
@@ -288,8 +250,8 @@ impl RedisStore {
     /// leases that still run: `if_used` says what is done then.
     ///
     /// # Errors
-    /// Those of every call; `Unsupported` in the plain dialect and on a cluster, which have no
-    /// marker.
+    /// Those of every call; `Unsupported` on a cluster and in all dialects but the native, which have
+    /// no marker.
     ///
     /// # Cancel safety
     /// A dropped call may have written the marker.
@@ -304,12 +266,13 @@ impl RedisStore {
                 "a redis cluster has no restart guard, so there is nothing to initialise",
             ));
         }
-        match self.dialect {
-            Dialect::Native => native::seed(&self.wire, max_ttl, if_used, by).await,
-            Dialect::Plain => Err(StoreError::unsupported(
-                "the plain dialect has no restart guard, so there is nothing to initialise",
-            )),
+        if !self.dialect.plug().has_marker() {
+            return Err(StoreError::unsupported(format!(
+                "the {} dialect has no restart guard, so there is nothing to initialise",
+                self.dialect
+            )));
         }
+        native::seed(&self.wire, max_ttl, if_used, by).await
     }
 
     /// The same store without acknowledgements, and how they are got; nothing where there are none.
@@ -337,13 +300,10 @@ impl fmt::Debug for RedisStore {
     }
 }
 
-/// Hands a verb to the module of the dialect.
+/// Hands a verb to the dialect.
 macro_rules! spoken {
     ($self:ident, $verb:ident($request:expr, $by:expr)) => {
-        match $self.dialect {
-            Dialect::Native => Box::pin(native::$verb(&$self.wire, $request, $by)),
-            Dialect::Plain => Box::pin(plain::$verb(&$self.wire, $request, $by)),
-        }
+        $self.dialect.plug().$verb(&$self.wire, $request, $by)
     };
 }
 
@@ -362,15 +322,7 @@ macro_rules! granted {
 
 impl Store for RedisStore {
     fn capabilities(&self) -> Capabilities {
-        let mut can = match self.dialect {
-            Dialect::Native => {
-                let mut can = Capabilities::full(self.dialect.name());
-                (can.queue, can.revoke, can.wakeups) = (true, true, true);
-                can.sharing = true;
-                can
-            }
-            Dialect::Plain => Capabilities::bare(self.dialect.name()),
-        };
+        let mut can = self.dialect.plug().capabilities();
         can.one_clock = !self.wire.connections.is_cluster();
         can
     }
@@ -390,12 +342,7 @@ impl Store for RedisStore {
 
     fn connect(&self, by: Moment) -> BoxFuture<'_, StoreResult<()>> {
         // Looking at no name at all also proves that scripts may be run.
-        Box::pin(async move {
-            match self.dialect {
-                Dialect::Native => native::reach(&self.wire, by).await,
-                Dialect::Plain => plain::reach(&self.wire, by).await,
-            }
-        })
+        self.dialect.plug().reach(&self.wire, by)
     }
 
     fn acquire<'a>(

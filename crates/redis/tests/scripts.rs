@@ -66,7 +66,7 @@ async fn whole_life(store: &RedisStore, before: impl Fn()) {
     let force = ForceReleaseRequest::new(name("k"));
     let forced = store.force_release(&force, by()).await.expect("the store answers").answer;
     assert!(matches!(forced, Forced::Removed(_)), "{forced:?}");
-    if store.capabilities().sharing {
+    if store.capabilities().modes.are_shared() {
         support::together(store, before).await.expect("the store answers");
     }
 }

@@ -27,8 +27,8 @@ use fencelock_core::{
     Renewed, RevokeRequest, Revoked, Rules, SetLimitRequest, ShortenRequest, Shortened, StoreNow,
 };
 use fencelock_store::{
-    BoxFuture, Capabilities, Clock, Outcome, Reply, Store, StoreError, StoreErrorKind, StoreResult,
-    Subscription, WakeupSink, rt,
+    BoxFuture, Capabilities, Clock, Modes, Outcome, Reply, Store, StoreError, StoreErrorKind,
+    StoreResult, Subscription, WakeupSink, rt,
 };
 
 use crate::{
@@ -308,7 +308,7 @@ impl Store for SqliteStore {
         let mut capabilities = Capabilities::full("native");
         capabilities.binding = true;
         capabilities.queue = true;
-        capabilities.sharing = true;
+        capabilities.modes = Modes::ALL;
         capabilities.revoke = true;
         capabilities.wakeups = true;
         capabilities

@@ -1,6 +1,8 @@
 //! What a store or a dialect can do. Rule 10 of the [Contract](crate::Store#contract) says what
 //! happens to whoever asks for more.
 
+use fencelock_core::Mode;
+
 /// What a store can do, as far as it is known before the first answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -21,10 +23,8 @@ pub struct Capabilities {
     /// An acquire can leave a place in the line of a busy name, and a release hands the lease to
     /// the next; a lease can have a range of fencing tokens.
     pub queue: bool,
-    /// A name can be held by several together: every [`Mode`](fencelock_core::Mode) works,
-    /// [`Store::downgrade`](crate::Store::downgrade) and
-    /// [`Store::set_limit`](crate::Store::set_limit) too.
-    pub sharing: bool,
+    /// How a name can be held: alone, or beside others.
+    pub modes: Modes,
     /// A lease can be asked for back: [`Store::revoke`](crate::Store::revoke) works.
     pub revoke: bool,
     /// [`Store::listen`](crate::Store::listen) works. Without `queue` it is for places that do not
@@ -35,6 +35,77 @@ pub struct Capabilities {
     pub one_clock: bool,
     /// The most names in one all-or-nothing set.
     pub max_names: usize,
+}
+
+/// The ways in which a store can hold a name. Asking for any other is `Unsupported`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Modes {
+    /// [`Mode::Exclusive`].
+    pub exclusive: bool,
+    /// [`Mode::Shared`].
+    pub shared: bool,
+    /// [`Store::downgrade`](crate::Store::downgrade): from exclusive to shared.
+    pub downgrade: bool,
+    /// [`Mode::Owned`].
+    pub owned: bool,
+    /// [`Mode::Permits`].
+    pub permits: bool,
+    /// [`Store::set_limit`](crate::Store::set_limit).
+    pub set_limit: bool,
+    /// [`Mode::CountDown`] and [`Mode::Opening`].
+    pub latch: bool,
+    /// [`Mode::Meeting`].
+    pub barrier: bool,
+}
+
+impl Modes {
+    /// None at all.
+    pub const NONE: Self = Self {
+        exclusive: false,
+        shared: false,
+        downgrade: false,
+        owned: false,
+        permits: false,
+        set_limit: false,
+        latch: false,
+        barrier: false,
+    };
+
+    /// Alone, and nothing else: a mutex.
+    pub const EXCLUSIVE: Self = Self { exclusive: true, ..Self::NONE };
+
+    /// All of them.
+    pub const ALL: Self = Self {
+        exclusive: true,
+        shared: true,
+        downgrade: true,
+        owned: true,
+        permits: true,
+        set_limit: true,
+        latch: true,
+        barrier: true,
+    };
+
+    /// Whether a name can be held in this mode.
+    #[must_use]
+    pub const fn has(&self, mode: &Mode) -> bool {
+        match mode {
+            Mode::Exclusive => self.exclusive,
+            Mode::Shared => self.shared,
+            Mode::Owned(_) => self.owned,
+            Mode::Permits { .. } => self.permits,
+            Mode::CountDown { .. } | Mode::Opening { .. } => self.latch,
+            Mode::Meeting { .. } => self.barrier,
+            _ => false,
+        }
+    }
+
+    /// Whether several can hold a name together.
+    #[must_use]
+    pub const fn are_shared(&self) -> bool {
+        self.shared || self.owned || self.permits || self.latch || self.barrier
+    }
 }
 
 impl Capabilities {
@@ -50,7 +121,7 @@ impl Capabilities {
             store_time: true,
             binding: false,
             queue: false,
-            sharing: false,
+            modes: Modes::EXCLUSIVE,
             revoke: false,
             wakeups: false,
             one_clock: true,

@@ -21,8 +21,8 @@ use fencelock_core::{
 };
 
 use crate::{
-    BoxFuture, Capabilities, Clock, ManualClock, Outcome, Reply, Store, StoreError, StoreErrorKind,
-    StoreResult, Subscription, WakeupSink, rt,
+    BoxFuture, Capabilities, Clock, ManualClock, Modes, Outcome, Reply, Store, StoreError,
+    StoreErrorKind, StoreResult, Subscription, WakeupSink, rt,
 };
 
 /// All locks of one process, in memory. Clones share them, and are closed together.
@@ -166,7 +166,7 @@ impl Store for MemoryStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             queue: true,
-            sharing: true,
+            modes: Modes::ALL,
             revoke: true,
             wakeups: true,
             ..Capabilities::full("native")

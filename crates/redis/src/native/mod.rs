@@ -22,35 +22,92 @@ mod seed;
 mod set_limit;
 mod shorten;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use fencelock_core::{FenceLimit, FencingToken, ListenerId, Refusal, Retain, StoreTime, Ttl};
-use fencelock_store::{Reply, StoreError};
+use fencelock_core::{
+    AcquireRequest, Acquired, DowngradeRequest, Downgraded, ExchangeRequest, Exchanged, FenceLimit,
+    FencingToken, ForceReleaseRequest, Forced, HealRequest, Healed, InspectRequest, Inspection,
+    LimitSet, ListRequest, ListenerId, Moment, Page, RaiseFenceRequest, Raised, Refusal,
+    ReleaseRequest, Released, RenewRequest, Renewed, Retain, RevokeRequest, Revoked,
+    SetLimitRequest, ShortenRequest, Shortened, StoreTime, Ttl,
+};
+use fencelock_store::{
+    BoxFuture, Capabilities, Modes, Reply, StoreError, Subscription, WakeupSink,
+};
 
 pub use self::seed::{IfUsed, Initialised};
-pub(crate) use self::{
+use self::{
     acquire::acquire,
     downgrade::downgrade,
     exchange_token::exchange_token,
     force_release::force_release,
     heal::heal,
-    hints::LineHints,
     inspect::{inspect, reach},
     list::list,
-    listen::listen,
     raise_fence::raise_fence,
     release::release,
     renew::renew,
     revoke::revoke,
-    seed::seed,
     set_limit::set_limit,
     shorten::shorten,
 };
+pub(crate) use self::{hints::LineHints, seed::seed};
 use crate::{
+    Dialect,
     connection::Answer,
+    keys::{self, KeyMapping},
+    plug::{Plug, verbs},
     reply::{Fields, Odd, bytes},
     wire::Wire,
 };
+
+/// How it is spoken.
+#[derive(Debug)]
+pub(crate) struct Native;
+
+impl Plug for Native {
+    fn capabilities(&self) -> Capabilities {
+        let mut can = Capabilities::full(Dialect::Native.name());
+        (can.queue, can.revoke, can.wakeups) = (true, true, true);
+        can.modes = Modes::ALL;
+        can
+    }
+
+    fn keys(&self, prefix: Option<&str>) -> Result<KeyMapping, String> {
+        KeyMapping::prefixed(prefix.unwrap_or(keys::DEFAULT_PREFIX))
+            .ok_or_else(|| keys::PREFIX_LIMITS.into())
+    }
+
+    fn has_marker(&self) -> bool {
+        true
+    }
+
+    fn listen<'a>(
+        &'a self,
+        wire: &'a Wire,
+        sink: Arc<dyn WakeupSink>,
+        by: Moment,
+    ) -> BoxFuture<'a, Result<Subscription, StoreError>> {
+        Box::pin(listen::listen(wire, sink, by))
+    }
+
+    verbs!(
+        reach() -> ();
+        acquire(request: &AcquireRequest) -> Acquired;
+        renew(batch: &[RenewRequest]) -> Vec<Renewed>;
+        release(request: &ReleaseRequest) -> Released;
+        inspect(request: &InspectRequest) -> Inspection;
+        list(request: &ListRequest) -> Page;
+        force_release(request: &ForceReleaseRequest) -> Forced;
+        shorten(request: &ShortenRequest) -> Shortened;
+        exchange_token(request: &ExchangeRequest) -> Exchanged;
+        downgrade(request: &DowngradeRequest) -> Downgraded;
+        set_limit(request: &SetLimitRequest) -> LimitSet;
+        raise_fence(request: &RaiseFenceRequest) -> Raised;
+        heal(request: &HealRequest) -> Healed;
+        revoke(request: &RevokeRequest) -> Revoked;
+    );
+}
 
 /// The server counts expiry in whole milliseconds, from an instant just before it tells the time.
 const ROUNDING_MS: u128 = 2;

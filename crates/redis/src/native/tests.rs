@@ -202,7 +202,7 @@ fn those_who_hold_a_name_together_are_read_and_nothing_less_is() {
     );
     let value = |text: &str| Value::BulkString(text.as_bytes().to_vec());
     let seen = |text: &str| read(&wire(), answer(value(text)), inspect::decode);
-    let fencelock_core::Inspection::Held(holder) = seen(&whole).expect("well formed").answer else {
+    let Inspection::Held(holder) = seen(&whole).expect("well formed").answer else {
         panic!("it is held");
     };
     assert_eq!((holder.waiting, holder.revoked, holder.unattended), (3, true, false));

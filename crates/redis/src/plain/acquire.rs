@@ -10,9 +10,10 @@ use fencelock_core::{
 use fencelock_store::{Reply, StoreErrorKind, StoreResult};
 use redis::{Cmd, Value};
 
-use super::{UNKNOWN_LETTER, inspect::look, lettered, refuse};
+use super::{Plain, UNKNOWN_LETTER, inspect::look, lettered};
 use crate::{
     connection::{Again, Order},
+    plug::Plug,
     reply::{Odd, bytes, time_left},
     script::{Question, Script, script},
     wire::Wire,
@@ -25,7 +26,7 @@ pub(crate) async fn acquire(
     request: &AcquireRequest,
     by: Moment,
 ) -> StoreResult<Acquired> {
-    refuse(
+    Plain.check(
         wire,
         &[
             (request.floor.is_some() || request.proposed.is_some(), "fencing tokens"),

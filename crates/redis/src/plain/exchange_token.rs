@@ -6,8 +6,9 @@ use fencelock_core::{ExchangeRequest, Exchanged, Fence, Grant, Moment, Novelty, 
 use fencelock_store::StoreResult;
 use redis::Value;
 
-use super::{UNKNOWN_LETTER, lettered, not_held, passed_on, refuse};
+use super::{Plain, UNKNOWN_LETTER, lettered, not_held, passed_on};
 use crate::{
+    plug::Plug,
     reply::{bytes, time_left},
     rights,
     script::{Script, script},
@@ -22,7 +23,7 @@ pub(crate) async fn exchange_token(
     request: &ExchangeRequest,
     by: Moment,
 ) -> StoreResult<Exchanged> {
-    refuse(
+    Plain.check(
         wire,
         &[
             (request.floor.is_some(), "fencing tokens"),

@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 use fencelock_core::{HealRequest, Healed, Moment};
 use fencelock_store::StoreResult;
 
-use super::{UNKNOWN_LETTER, busy, foreign, lettered, refuse};
+use super::{Plain, UNKNOWN_LETTER, busy, foreign, lettered};
 use crate::{
+    plug::Plug,
     script::{Script, script},
     wire::Wire,
 };
@@ -14,7 +15,7 @@ use crate::{
 static SCRIPT: LazyLock<Script> = script!("../scripts/plain/heal.lua");
 
 pub(crate) async fn heal(wire: &Wire, request: &HealRequest, by: Moment) -> StoreResult<Healed> {
-    refuse(
+    Plain.check(
         wire,
         &[
             (request.fencing_token.is_some(), "fencing tokens"),

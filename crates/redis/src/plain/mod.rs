@@ -6,58 +6,74 @@
 //! fencing token, no metadata, and nothing is remembered of a lock that was released.
 
 mod acquire;
-mod downgrade;
 mod exchange_token;
 mod force_release;
 mod heal;
 mod inspect;
 mod list;
-mod listen;
-mod raise_fence;
 mod release;
 mod renew;
-mod revoke;
-mod set_limit;
 mod shorten;
 
-use fencelock_core::{Busy, Foreign, Holder, LockName, Names, NotHeld};
-use fencelock_store::{Reply, StoreError};
+use fencelock_core::{
+    AcquireRequest, Acquired, Busy, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced,
+    Foreign, HealRequest, Healed, Holder, InspectRequest, Inspection, ListRequest, LockName,
+    Moment, Names, NotHeld, Page, ReleaseRequest, Released, RenewRequest, Renewed, ShortenRequest,
+    Shortened,
+};
+use fencelock_store::{Capabilities, Reply, StoreError};
 use redis::Value;
 
-pub(crate) use self::{
+use self::{
     acquire::acquire,
-    downgrade::downgrade,
     exchange_token::exchange_token,
     force_release::force_release,
     heal::heal,
     inspect::{inspect, reach},
     list::list,
-    listen::listen,
-    raise_fence::raise_fence,
     release::release,
     renew::renew,
-    revoke::revoke,
-    set_limit::set_limit,
     shorten::shorten,
 };
 use crate::{
+    Dialect,
     connection::Answer,
+    keys::KeyMapping,
+    plug::{Plug, verbs},
     reply::{Odd, bytes, foreign_type, number, time_left},
     wire::Wire,
 };
 
-/// Why nobody can hold a name beside others.
-const ONE_HOLDER: &str = "the plain dialect of redis has no locks that several hold together";
+/// How it is spoken.
+#[derive(Debug)]
+pub(crate) struct Plain;
 
-/// Refuses what callers would rely on and this format can't keep.
-fn refuse(wire: &Wire, asked: &[(bool, &str)]) -> Result<(), StoreError> {
-    wire.connections.check_open()?;
-    match asked.iter().find(|(is_asked, _)| *is_asked) {
-        None => Ok(()),
-        Some((_, what)) => {
-            Err(StoreError::unsupported(format!("the plain dialect of redis has no {what}")))
+impl Plug for Plain {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::bare(Dialect::Plain.name())
+    }
+
+    fn keys(&self, prefix: Option<&str>) -> Result<KeyMapping, String> {
+        match prefix {
+            None => Ok(KeyMapping::Verbatim),
+            Some(_) => {
+                Err("the plain dialect has no key prefix: its keys are the names themselves".into())
+            }
         }
     }
+
+    verbs!(
+        reach() -> ();
+        acquire(request: &AcquireRequest) -> Acquired;
+        renew(batch: &[RenewRequest]) -> Vec<Renewed>;
+        release(request: &ReleaseRequest) -> Released;
+        inspect(request: &InspectRequest) -> Inspection;
+        list(request: &ListRequest) -> Page;
+        force_release(request: &ForceReleaseRequest) -> Forced;
+        shorten(request: &ShortenRequest) -> Shortened;
+        exchange_token(request: &ExchangeRequest) -> Exchanged;
+        heal(request: &HealRequest) -> Healed;
+    );
 }
 
 fn read<A>(

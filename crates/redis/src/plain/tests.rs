@@ -1,14 +1,14 @@
 //! Whatever the server says, the plain readers answer or refuse it; none panics.
 
-use fencelock_core::{LockName, NotHeld, Renewed, Token, Ttl};
+use fencelock_core::{Token, Ttl};
 use redis::Value;
 
 use super::*;
 
-fn renew_request() -> fencelock_core::RenewRequest {
+fn renew_request() -> RenewRequest {
     let name = LockName::new("a").expect("a name");
     let ttl = Ttl::from_millis(1_000).expect("a ttl");
-    fencelock_core::RenewRequest::new(name, Token::from_bytes([7; 16]), ttl)
+    RenewRequest::new(name, Token::from_bytes([7; 16]), ttl)
 }
 
 /// Nothing panics, whatever the reply; that is all which can be said of any reply here.

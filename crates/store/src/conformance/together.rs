@@ -19,7 +19,7 @@ use super::{
     },
     wakeups::listening,
 };
-use crate::Store;
+use crate::{Modes, Store};
 
 const READ: Mode = Mode::Shared;
 const WRITE: Mode = Mode::Exclusive;
@@ -52,7 +52,7 @@ fn waits(mode: &Mode, token: Token) -> AcquireRequest {
 
 /// Whether names can be held together; where not, checks that the store says so.
 async fn can_share(store: &impl Store) -> bool {
-    if store.capabilities().sharing {
+    if store.capabilities().modes == Modes::ALL {
         return true;
     }
     let by = store.by();

@@ -375,7 +375,7 @@ impl Asked {
     /// What a store without the capabilities for this says (rule 10 of the Contract).
     pub(super) fn unsupported(&self, can: &Capabilities) -> Option<StoreErrorKind> {
         let (names, number, instant) = match self {
-            Self::Acquire(request) if !request.mode.is_exclusive() && !can.sharing => {
+            Self::Acquire(request) if !can.modes.has(&request.mode) => {
                 return Some(StoreErrorKind::Unsupported);
             }
             Self::Acquire(request) => (
@@ -396,9 +396,8 @@ impl Asked {
             Self::Shorten(request) => (request.names.len(), false, false),
             Self::Release(request) => (request.names.len(), false, false),
             Self::Revoke(_) if !can.revoke => return Some(StoreErrorKind::Unsupported),
-            Self::Downgrade(_) | Self::Limit(_) if !can.sharing => {
-                return Some(StoreErrorKind::Unsupported);
-            }
+            Self::Downgrade(_) if !can.modes.downgrade => return Some(StoreErrorKind::Unsupported),
+            Self::Limit(_) if !can.modes.set_limit => return Some(StoreErrorKind::Unsupported),
             Self::Inspect(_)
             | Self::List(_)
             | Self::Force(_)
