@@ -353,10 +353,16 @@ pub(crate) struct StoreArgs {
     store_password_file: Option<String>,
     /// How locks are written on a Redis store [default: native]
     ///
-    /// `plain` shares locks with the libraries that use SET NX PX; it has no fencing token and keeps
-    /// no word about the holder.
-    #[arg(long, value_name = "native|plain")]
+    /// Those of other libraries share locks with them; `plain` is for all that use SET NX PX at the
+    /// very name. Most have no fencing token and keep no word about the holder.
+    #[arg(long, value_name = "NAME")]
     dialect: Option<String>,
+    /// What keys on a Redis store begin with [default: the dialect's]
+    ///
+    /// All who share a lock say the same. In a dialect of another library: what its settings say
+    /// there, such as a registry key.
+    #[arg(long, value_name = "TEXT")]
+    key_prefix: Option<String>,
     /// Refuse stores that only this machine sees
     #[arg(long)]
     distributed: bool,

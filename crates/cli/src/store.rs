@@ -24,6 +24,7 @@ pub(crate) struct Store {
     nodes: Vec<Node>,
     origin: Option<Origin>,
     dialect: Option<Dialect>,
+    key_prefix: Option<Sourced<String>>,
 }
 
 /// One of the stores: the only one, or a member of a quorum.
@@ -44,15 +45,23 @@ impl Store {
             None => (vec![default_url(settings.distributed.is_some())?], None),
         };
         let nodes = urls.into_iter().map(|url| Node { url, password: None }).collect();
-        let mut store = Self { nodes, origin, dialect: None };
+        let mut store = Self { nodes, origin, dialect: None, key_prefix: None };
         if let Some(distributed) = settings.distributed.as_ref().filter(|_| !store.is_remote()) {
             return Err(store.refuse_local(&distributed.origin));
         }
         if let Some(dialect) = &settings.dialect {
-            if dialect.value == Dialect::Plain && !store.is_remote() {
-                return Err(dialect.origin.fail("`plain` is for Redis stores, this one is not"));
+            if dialect.value != Dialect::NATIVE && !store.is_remote() {
+                let what =
+                    format!("`{}` is for Redis stores, this one is not", dialect.value.name());
+                return Err(dialect.origin.fail(&what));
             }
             store.dialect = Some(dialect.value);
+        }
+        if let Some(prefix) = &settings.key_prefix {
+            if !store.is_remote() {
+                return Err(prefix.origin.fail("is for Redis stores, this one is not"));
+            }
+            store.key_prefix = Some(prefix.clone());
         }
         store.read_passwords(settings)?;
         Ok(store)
@@ -63,7 +72,7 @@ impl Store {
     /// # Errors
     /// The URL can't be used.
     pub(crate) fn open(&self) -> Result<Client, Failure> {
-        self.open_in(self.dialect.unwrap_or(Dialect::Native))
+        self.open_in(self.dialect.unwrap_or(Dialect::NATIVE))
     }
 
     /// Opens it in one dialect.
@@ -74,29 +83,62 @@ impl Store {
         if self.origin.is_none() {
             self.make_folder()?;
         }
-        let client = match &self.nodes[..] {
-            [only] => self.builder(only, dialect).build(),
+        match self.build(dialect, self.prefix_in(dialect)) {
+            Ok(client) => Ok(client),
+            Err(error) => Err(self.unusable_in(dialect, &error)),
+        }
+    }
+
+    fn build(&self, dialect: Dialect, prefix: Option<&str>) -> Result<Client, fencelock::Error> {
+        match &self.nodes[..] {
+            [only] => self.builder_with(only, dialect, prefix).build(),
             nodes => {
                 let builder = Client::quorum_builder(nodes.iter().map(Node::whole_url));
-                match self.is_remote() {
-                    true => builder.dialect(dialect.name()).build(),
-                    false => builder.build(),
+                if !self.is_remote() {
+                    return builder.build();
+                }
+                let builder = builder.dialect(dialect.name());
+                match prefix {
+                    Some(prefix) => builder.key_prefix(prefix).build(),
+                    None => builder.build(),
                 }
             }
-        };
-        client.map_err(|error| self.unusable(&error))
+        }
+    }
+
+    /// The failure for stores that can't be opened, which may be the fault of the key prefix alone.
+    fn unusable_in(&self, dialect: Dialect, error: &fencelock::Error) -> Failure {
+        match &self.key_prefix {
+            Some(prefix) if self.build(dialect, None).is_ok() => {
+                prefix.origin.fail(&format!("can't be used: {}", Failure::of_library(error)))
+            }
+            _ => self.unusable(error),
+        }
     }
 
     /// The settings of one of the stores, as if it were the only one.
     pub(crate) fn builder(&self, node: &Node, dialect: Dialect) -> ClientBuilder {
+        self.builder_with(node, dialect, self.prefix_in(dialect))
+    }
+
+    fn builder_with(&self, node: &Node, dialect: Dialect, prefix: Option<&str>) -> ClientBuilder {
         let mut builder = Client::builder(&node.url);
         if node.is_remote() {
             builder = builder.dialect(dialect.name());
+            if let Some(prefix) = prefix {
+                builder = builder.key_prefix(prefix);
+            }
         }
         if let Some(password) = &node.password {
             builder = builder.password(password.clone());
         }
         builder
+    }
+
+    /// The prefix in a dialect: one that was given is that of the dialect which was asked for.
+    fn prefix_in(&self, dialect: Dialect) -> Option<&str> {
+        let asked = self.dialect.unwrap_or(Dialect::NATIVE) == dialect;
+        self.key_prefix.as_ref().filter(|_| asked).map(|prefix| &*prefix.value)
     }
 
     /// The stores, one by one.
@@ -123,8 +165,8 @@ impl Store {
     pub(crate) fn dialects(&self) -> Vec<Dialect> {
         match self.dialect {
             Some(dialect) => vec![dialect],
-            None if self.is_remote() => vec![Dialect::Native, Dialect::Plain],
-            None => vec![Dialect::Native],
+            None if self.is_remote() => vec![Dialect::NATIVE, Dialect::PLAIN],
+            None => vec![Dialect::NATIVE],
         }
     }
 

@@ -57,6 +57,7 @@ pub struct ClientBuilder {
     url: String,
     password: Option<String>,
     dialect: Option<String>,
+    key_prefix: Option<String>,
     guard: RestartGuard,
     pub(crate) settings: Settings,
 }
@@ -85,6 +86,7 @@ impl ClientBuilder {
             url: url.to_owned(),
             password: None,
             dialect: None,
+            key_prefix: None,
             guard: RestartGuard::Off,
             settings: Settings::default(),
         }
@@ -95,14 +97,21 @@ impl ClientBuilder {
         Self { password: Some(password.into()), ..self }
     }
 
-    /// The wire format on Redis: `native` (the default), or `plain`, which shares locks with other
-    /// libraries that use `SET NX PX`, and has no fencing tokens.
+    /// The wire format on Redis, one of [`dialects`]: `native` (the default), or one that other
+    /// libraries write, to share locks with them. What a format can't express is `Unsupported`: most
+    /// have no fencing tokens.
     pub fn dialect(self, dialect: impl Into<String>) -> Self {
         Self { dialect: Some(dialect.into()), ..self }
     }
 
+    /// What the keys on Redis begin with, before the names: `fencelock:` in the native dialect,
+    /// where all clients of a lock have to say the same; in others what their library calls it.
+    pub fn key_prefix(self, prefix: impl Into<String>) -> Self {
+        Self { key_prefix: Some(prefix.into()), ..self }
+    }
+
     /// What keeps a Redis server that restarted from granting again what it may have forgotten;
-    /// nothing, unless asked for. The plain dialect has none.
+    /// nothing, unless asked for. Only the native dialect has one.
     pub fn restart_guard(self, guard: RestartGuard) -> Self {
         Self { guard, ..self }
     }
@@ -157,10 +166,11 @@ impl ClientBuilder {
         Ok(())
     }
 
-    /// Whether locks are written as other libraries do.
+    /// Whether a Redis server keeps the marker of a restart guard: not in the formats of other
+    /// libraries.
     #[cfg(feature = "quorum")]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.dialect.as_deref() == Some("plain")
+    pub(crate) fn has_marker(&self) -> bool {
+        self.dialect.as_deref().is_none_or(|dialect| dialect == "native")
     }
 
     /// One of several stores: a password in its url is its own.
@@ -192,6 +202,9 @@ impl ClientBuilder {
         }
         if self.guard != RestartGuard::Off {
             return Err(Error::config(format!("a {scheme}: store has no restart guard")));
+        }
+        if self.key_prefix.is_some() {
+            return Err(Error::config(format!("a {scheme}: store has no key prefix")));
         }
         match self.dialect.as_deref() {
             None | Some("native") => Ok(()),
@@ -251,8 +264,22 @@ impl ClientBuilder {
             RestartGuard::Uptime(span) => builder.restart_guard(max_ttl(span)?),
             RestartGuard::Strict(span) => builder.strict_restart_guard(max_ttl(span)?),
         };
+        if let Some(prefix) = &self.key_prefix {
+            builder = builder.prefix(prefix);
+        }
         builder.drift(self.settings.drift).dialect(dialect).build().map_err(Error::from_store)
     }
+}
+
+/// The names of the dialects that a Redis store can be opened in
+/// ([`ClientBuilder::dialect`]), the native one first; none where the feature `redis` is off.
+#[must_use]
+pub fn dialects() -> Vec<&'static str> {
+    #[cfg(feature = "redis")]
+    let names = fencelock_redis::Dialect::ALL.iter().map(|dialect| dialect.name()).collect();
+    #[cfg(not(feature = "redis"))]
+    let names = Vec::new();
+    names
 }
 
 /// Which password counts where there are two.
@@ -279,6 +306,7 @@ impl fmt::Debug for ClientBuilder {
         // The url may contain a password, too.
         f.debug_struct("ClientBuilder")
             .field("dialect", &self.dialect)
+            .field("key_prefix", &self.key_prefix)
             .field("guard", &self.guard)
             .field("settings", &self.settings)
             .finish_non_exhaustive()

@@ -123,7 +123,7 @@ pub use self::{
     barrier::{Barrier, BarrierPass},
     client::Client,
     composite::{Composite, CompositeGuard, CompositeHeld, HeldPart, Part},
-    connect::{ClientBuilder, Connect, RestartGuard, connect},
+    connect::{ClientBuilder, Connect, RestartGuard, connect, dialects},
     danger::Danger,
     election::{Election, Leader, Leadership, Leading, Observation, Observed},
     error::{Error, ErrorKind, RetryAdvice},

@@ -129,7 +129,8 @@ impl QuorumBuilder {
 
     /// What keeps a Redis server that restarted from voting for what it may have forgotten, also for
     /// clients that did not see the restart: by its uptime and for `max_ttl`, unless said otherwise;
-    /// strictly behind sentinels, since a server that they promote is old; nothing where the quarantine is zero, and in the plain dialect, which has none.
+    /// strictly behind sentinels, since a server that they promote is old; nothing where the
+    /// quarantine is zero, and in all dialects but the native, which have none.
     pub fn restart_guard(self, guard: RestartGuard) -> Self {
         Self { guard: Some(guard), ..self }
     }
@@ -142,6 +143,11 @@ impl QuorumBuilder {
     /// As [`ClientBuilder::dialect`], for all of them.
     pub fn dialect(self, dialect: impl Into<String>) -> Self {
         Self { each: self.each.dialect(dialect), ..self }
+    }
+
+    /// As [`ClientBuilder::key_prefix`], for all of them.
+    pub fn key_prefix(self, prefix: impl Into<String>) -> Self {
+        Self { each: self.each.key_prefix(prefix), ..self }
     }
 
     /// As [`ClientBuilder::drift`].
@@ -178,7 +184,7 @@ impl QuorumBuilder {
     fn guard(&self) -> RestartGuard {
         let usual = match self.quarantine {
             Some(Duration::ZERO) => RestartGuard::Off,
-            _ if self.each.is_plain() => RestartGuard::Off,
+            _ if !self.each.has_marker() => RestartGuard::Off,
             _ => RestartGuard::Uptime(self.max_ttl),
         };
         self.guard.unwrap_or(usual)

@@ -46,6 +46,8 @@ use crate::{
 pub struct RedisStore {
     wire: Arc<Wire>,
     dialect: Dialect,
+    /// The prefix that was asked for: with another one these are other locks.
+    prefix: Option<Arc<str>>,
     acknowledgement: Option<Arc<Acknowledgement>>,
 }
 
@@ -119,7 +121,8 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// What the keys of the native format begin with; `fencelock:` unless said otherwise.
+    /// What the keys begin with: `fencelock:` in the native format unless said otherwise, in others
+    /// what their library calls its prefix.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into());
         self
@@ -213,7 +216,8 @@ impl RedisStoreBuilder {
         let connections = Servers::new(&self.url, guard)?;
         let acknowledgement = acknowledgement(&self.url)?.map(Arc::new);
         let wire = Arc::new(Wire::new(connections, keys));
-        Ok(RedisStore { wire, dialect: self.dialect, acknowledgement })
+        let prefix = self.prefix.map(Arc::from);
+        Ok(RedisStore { wire, dialect: self.dialect, prefix, acknowledgement })
     }
 }
 
@@ -290,7 +294,11 @@ impl RedisStore {
 
 impl fmt::Display for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.wire.connections.at(), self.dialect)
+        write!(f, "{} ({}", self.wire.connections.at(), self.dialect)?;
+        if let Some(prefix) = &self.prefix {
+            write!(f, ", {prefix:?}")?;
+        }
+        f.write_str(")")
     }
 }
 

@@ -49,6 +49,7 @@ impl Flags for StoreArgs {
         }
         layer.flag(Key::StorePasswordFile, self.store_password_file.as_ref());
         layer.flag(Key::Dialect, self.dialect.as_ref());
+        layer.flag(Key::Prefix, self.key_prefix.as_ref());
         layer.flag_switch(Key::Distributed, self.distributed);
     }
 }

@@ -30,7 +30,7 @@ pub(super) async fn suspects(context: &Context, max_ttl: Duration) -> BTreeMap<u
     if nodes.len() < 2 {
         return BTreeMap::new();
     }
-    let dialect = context.store.dialect().unwrap_or(Dialect::Native);
+    let dialect = context.store.dialect().unwrap_or(Dialect::NATIVE);
     let asked: Vec<_> = nodes
         .iter()
         .map(|node| tokio::spawn(look(context.store.builder(node, dialect), max_ttl)))

@@ -64,7 +64,7 @@ pub(super) fn execute(arguments: &Init) -> Result<u8, Failure> {
             IfUsed::Refuse => fellows::suspects(&context, max_ttl).await,
             _ => BTreeMap::new(),
         };
-        let dialect = context.store.dialect().unwrap_or(Dialect::Native);
+        let dialect = context.store.dialect().unwrap_or(Dialect::NATIVE);
         let nodes = context.store.nodes().iter().enumerate();
         let asked: Vec<_> = nodes
             .map(|(position, node)| {

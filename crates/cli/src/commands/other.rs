@@ -23,7 +23,7 @@ pub(super) struct Other {
 pub(super) async fn holds(context: &Context, name: &LockName) -> Result<Option<Other>, Failure> {
     let others = context.store.dialects().into_iter();
     for dialect in
-        others.filter(|dialect| context.store.dialect().is_none() && *dialect != Dialect::Native)
+        others.filter(|dialect| context.store.dialect().is_none() && *dialect != Dialect::NATIVE)
     {
         let client = context.store.open_in(dialect)?;
         let seen = client.inspect(name.clone()).await;

@@ -52,13 +52,16 @@ async fn show(
 ) -> Result<Finding, Failure> {
     let mut finding = None;
     let mut free = None;
-    for (position, (_, client)) in clients.iter().enumerate() {
+    for (position, (dialect, client)) in clients.iter().enumerate() {
         let seen = match client.inspect(name).await {
             Ok(seen) => seen,
             // A user for one dialect has no right to the keys of the other, which nobody asked for.
             Err(error) if position > 0 && error.kind() == ErrorKind::Denied => {
                 let failure = context.failure(&error);
-                context.console.detail(|| format!("not looked up in the plain dialect: {failure}"));
+                let other = dialect.name();
+                context
+                    .console
+                    .detail(|| format!("not looked up in the {other} dialect: {failure}"));
                 continue;
             }
             Err(error) => return Err(context.failure(&error)),

@@ -9,6 +9,8 @@ pub(crate) enum Key {
     StorePasswordFile,
     /// The wire format.
     Dialect,
+    /// What keys begin with.
+    Prefix,
     /// Refuse stores of this machine.
     Distributed,
     /// The lease.
@@ -49,10 +51,11 @@ pub(crate) enum Key {
 
 impl Key {
     /// All of them.
-    pub(crate) const ALL: [Key; 21] = [
+    pub(crate) const ALL: [Key; 22] = [
         Key::Store,
         Key::StorePasswordFile,
         Key::Dialect,
+        Key::Prefix,
         Key::Distributed,
         Key::Ttl,
         Key::Wait,
@@ -79,6 +82,7 @@ impl Key {
             Key::Store => "store",
             Key::StorePasswordFile => "store-password-file",
             Key::Dialect => "dialect",
+            Key::Prefix => "key-prefix",
             Key::Distributed => "distributed",
             Key::Ttl => "ttl",
             Key::Wait => "wait",

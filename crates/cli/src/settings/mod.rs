@@ -32,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) store_password_file: Option<Sourced<String>>,
     /// The wire format.
     pub(crate) dialect: Option<Sourced<Dialect>>,
+    /// What keys begin with.
+    pub(crate) key_prefix: Option<Sourced<String>>,
     /// Stores of this machine alone are refused.
     pub(crate) distributed: Option<Sourced<bool>>,
     /// The lease.
@@ -91,6 +93,7 @@ impl Settings {
             stores: stores(layers)?,
             store_password_file: last(layers, Key::StorePasswordFile, value::path)?,
             dialect: last(layers, Key::Dialect, value::dialect)?,
+            key_prefix: last(layers, Key::Prefix, value::key_prefix)?,
             distributed: last(layers, Key::Distributed, value::switch)?.filter(|on| on.value),
             ttl: last(layers, Key::Ttl, ttl)?,
             wait: wait(layers)?,

@@ -7,22 +7,19 @@ use super::key::{is_slip, nearest};
 use crate::redact::redact_mistyped;
 use crate::span;
 
-/// A wire format.
+/// A wire format, by the name that the library has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    /// Our own.
-    Native,
-    /// A string taken by `SET NX PX`, shared with many libraries.
-    Plain,
-}
+pub(crate) struct Dialect(&'static str);
 
 impl Dialect {
+    /// Our own.
+    pub(crate) const NATIVE: Dialect = Dialect("native");
+    /// A string taken by `SET NX PX`, shared with many libraries.
+    pub(crate) const PLAIN: Dialect = Dialect("plain");
+
     /// Its name.
     pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Dialect::Native => "native",
-            Dialect::Plain => "plain",
-        }
+        self.0
     }
 }
 
@@ -134,11 +131,17 @@ pub(super) fn path(text: &str) -> Result<String, String> {
 }
 
 pub(super) fn dialect(text: &str) -> Result<Dialect, String> {
-    match text {
-        "native" => Ok(Dialect::Native),
-        "plain" => Ok(Dialect::Plain),
-        other => Err(unknown(other, &["native", "plain"])),
+    let names = fencelock::dialects();
+    match names.iter().find(|name| **name == text) {
+        Some(name) => Ok(Dialect(name)),
+        None => Err(unknown(text, &names)),
     }
+}
+
+/// Which prefixes a dialect takes, it says itself.
+#[allow(clippy::unnecessary_wraps)] // As its siblings.
+pub(super) fn key_prefix(text: &str) -> Result<String, String> {
+    Ok(text.to_owned())
 }
 
 pub(super) fn on_lost(text: &str) -> Result<OnLost, String> {

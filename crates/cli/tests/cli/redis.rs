@@ -24,6 +24,21 @@ fn a_name_in_two_dialects_is_two_locks_and_show_lists_both() {
 }
 
 #[test]
+fn a_key_prefix_makes_other_locks_and_is_for_redis_and_for_dialects_that_have_one() {
+    let server = RedisServer::start();
+    let bench = Bench::on(&server);
+    bench.acquire(&["job"]);
+    bench.acquire(&["job", "--key-prefix", "app:"]);
+    server.cli(&["DEL", "fencelock:job"]);
+    let listed = bench.run(["ls", "--key-prefix", "app:", "--json"]).objects();
+    assert_eq!((listed.len(), &listed[0]["name"]), (1, &"job".into()), "{listed:?}");
+    let refused = bench.run(["acquire", "other", "--dialect", "plain", "--key-prefix", "app:"]);
+    refused.assert_refused(64, &["plain", "prefix"]);
+    let variable = Bench::on(&server).set("FENCELOCK_KEY_PREFIX", "app:");
+    assert_eq!(variable.run(["run", "job", "-n", "--", "true"]).code, 75);
+}
+
+#[test]
 fn the_keys_of_the_native_dialect_are_no_locks_of_the_plain_one() {
     let server = RedisServer::start();
     let bench = Bench::on(&server);

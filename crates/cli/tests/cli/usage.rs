@@ -115,6 +115,7 @@ fn combinations_that_can_not_work_are_refused() {
     refuse(&["acquire", "x", "--distributed", "--store", "memory:"], 64, &["--distributed"]);
     refuse(&["acquire", "x", "--distributed", "--store", "sqlite:x.db"], 64, &["--distributed"]);
     refuse(&["acquire", "x", "--dialect", "plane"], 64, &["--dialect", "`plain`"]);
+    refuse(&["acquire", "x", "--key-prefix", "app:"], 64, &["--key-prefix", "Redis"]);
     refuse(
         &["run", "x", "--on-lost", "kill", "--", "true"],
         64,
