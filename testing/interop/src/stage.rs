@@ -59,7 +59,6 @@ impl Stage {
     }
 
     /// Our side of a lock: it waits for a minute and is renewed by nobody.
-    #[must_use]
     pub fn mutex(&self, name: &str, ttl: Duration) -> blocking::Mutex {
         self.locks
             .mutex(format!("{}{name}", self.peer.prefix))

@@ -13,23 +13,25 @@ fn whole() -> bool {
     std::env::var_os("FENCELOCK_SOAK").is_some_and(|value| value == "1")
 }
 
-/// One check with all peers of this run; which were skipped is printed, also without `--nocapture`
-/// of the others, since a peer that is skipped is skipped in each.
+/// One check with all peers of this run at once: they wait nearly all the time, and each has a
+/// server of its own. Who was skipped is printed.
 fn with_peers(check: Check) {
     let extent = if whole() { Extent::WHOLE } else { Extent::SMALL };
-    for peer in PEERS.iter().filter(|peer| whole() || peer.in_small) {
-        match check_with(peer, check, extent) {
-            Ok(outcome) => eprintln!("{}: {}: {outcome:?}", check.title(), peer.name),
-            Err(why) => eprintln!("{}: {}: SKIPPED: {why}", check.title(), peer.name),
+    let peers = PEERS.iter().filter(|peer| whole() || peer.in_small);
+    std::thread::scope(|scope| {
+        for peer in peers {
+            scope.spawn(move || match check_with(peer, check, extent) {
+                Ok(outcome) => eprintln!("{}: {}: {outcome:?}", check.title(), peer.name),
+                Err(why) => eprintln!("{}: {}: SKIPPED: {why}", check.title(), peer.name),
+            });
         }
-    }
+    });
 }
 
 fn check_with(peer: &'static Peer, check: Check, extent: Extent) -> Result<Outcome, String> {
     if let Built::Skipped(why) = peer.build() {
         return Err(why);
     }
-    eprintln!("{}: {}: begins", check.title(), peer.name);
     Ok(check.make(&Stage::set(peer), extent))
 }
 
