@@ -35,8 +35,12 @@ pub struct HolderView {
     pub metadata: BTreeMap<String, String>,
     /// A hash of its token: equal hashes are the same grant. Only in an inspection.
     pub token_hash: Option<String>,
-    /// Its fencing token.
+    /// Its fencing token. Nothing for one of several that hold the name together, unless all have
+    /// the same owner: such a number is no right to write.
     pub fencing_token: Option<FencingToken>,
+    /// The number of its grant, which grows from grant to grant: its fencing token, or where it has
+    /// none a number that tells it from others.
+    pub number: Option<u64>,
     /// What the store had left of its lease; nothing when that never ends.
     pub remaining: Option<Duration>,
     /// How many wait for the lock in the store's line.
@@ -69,18 +73,25 @@ pub struct SharingView {
 
 impl SharingView {
     fn of(sharing: &Sharing) -> Self {
+        let own_fence = sharing.owner.is_some();
         Self {
             holders: sharing.holders,
             used: sharing.used,
             limit: sharing.limit,
             owner: sharing.owner.clone(),
-            others: sharing.others.iter().map(HolderView::of).collect(),
+            others: sharing.others.iter().map(|other| HolderView::one(other, own_fence)).collect(),
         }
     }
 }
 
 impl HolderView {
     pub(crate) fn of(holder: &Holder) -> Self {
+        // Holds of one owner have one fencing token, as one that is alone; others have numbers.
+        let sharing = holder.sharing.as_ref();
+        Self::one(holder, sharing.is_none_or(|sharing| sharing.owner.is_some()))
+    }
+
+    fn one(holder: &Holder, has_fence: bool) -> Self {
         let fields = metadata::read(&holder.metadata);
         Self {
             kind: holder.kind,
@@ -91,7 +102,8 @@ impl HolderView {
             since: holder.fencing_token.and_then(since),
             metadata: fields.user,
             token_hash: holder.proof.as_ref().map(|proof| hash(proof.reveal())),
-            fencing_token: holder.fencing_token,
+            fencing_token: holder.fencing_token.filter(|_| has_fence),
+            number: holder.fencing_token.map(FencingToken::as_u64),
             remaining: holder.remaining,
             waiting: holder.waiting,
             revoked: holder.revoked,

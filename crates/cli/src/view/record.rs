@@ -27,6 +27,9 @@ pub(crate) struct Record {
     pub(crate) token_hash: Option<Option<String>>,
     /// The fencing token.
     pub(crate) fencing_token: Option<u64>,
+    /// The number of the grant, which grows from one to the next, as an inspection tells it: also of
+    /// one of several, whose number is no fencing token.
+    pub(crate) number: Option<u64>,
     /// What the store keeps of the lease; nothing when it never ends, or there is none.
     pub(crate) ttl_ms: Option<u64>,
     /// How long the holder may rely on it; only the holder knows.
@@ -81,6 +84,7 @@ pub(crate) struct EachRecord {
     permits: Option<u32>,
     token_hash: Option<String>,
     fencing_token: Option<u64>,
+    number: Option<u64>,
     ttl_ms: Option<u64>,
     meta: BTreeMap<String, String>,
     revoked: Option<bool>,
@@ -105,6 +109,7 @@ impl EachRecord {
             permits: each.view.permits,
             token_hash: each.view.token_hash.clone(),
             fencing_token: each.view.fencing_token.map(|token| token.as_u64()),
+            number: each.view.number,
             ttl_ms: each.left.map(millis),
             meta: each.view.metadata.clone(),
             revoked: each.revoked,
@@ -156,6 +161,7 @@ impl Record {
             owner: owner.and_then(|owner| String::from_utf8(owner.as_bytes().to_vec()).ok()),
             token_hash: Some(holder.token_hash.clone()),
             fencing_token: holder.fencing_token.map(|token| token.as_u64()),
+            number: holder.number,
             ttl_ms: holder.remaining.map(millis),
             holder: Some(HolderRecord::of(holder)),
             meta: holder.metadata.clone(),
@@ -171,6 +177,7 @@ impl Record {
         Self {
             token_hash: Some(each.view.token_hash.clone()),
             fencing_token: each.view.fencing_token.map(|token| token.as_u64()),
+            number: each.view.number,
             ttl_ms: each.left.map(millis),
             holder: Some(HolderRecord::of(each.view)),
             meta: each.view.metadata.clone(),
@@ -236,14 +243,14 @@ mod tests {
         let line = Record::held(&name, &holder, "native").to_line();
         assert_eq!(
             line,
-            "{\"name\":\"job\",\"token_hash\":\"ab\",\"fencing_token\":null,\"ttl_ms\":null,\
+            "{\"name\":\"job\",\"token_hash\":\"ab\",\"fencing_token\":null,\"number\":null,\"ttl_ms\":null,\
              \"validity_ms\":null,\"holder\":{\"host\":\"h\\u009b\",\"pid\":null,\"label\":null,\
              \"since\":\"2023-11-14T22:13:20.500Z\"},\"meta\":{},\"queue\":0,\
              \"revoked\":false,\"unattended\":false,\"dialect\":\"native\",\
              \"kind\":\"lock\",\"shared\":false,\"holder_count\":1,\"holders\":[{\
              \"host\":\"h\\u009b\",\"pid\":null,\"label\":null,\
              \"since\":\"2023-11-14T22:13:20.500Z\",\"permits\":null,\"token_hash\":\"ab\",\
-             \"fencing_token\":null,\"ttl_ms\":null,\"meta\":{},\"revoked\":false,\
+             \"fencing_token\":null,\"number\":null,\"ttl_ms\":null,\"meta\":{},\"revoked\":false,\
              \"unattended\":false}],\"used\":null,\"limit\":null,\"owner\":null}\n"
         );
     }

@@ -30,12 +30,11 @@ pub(crate) fn show(name: &LockName, holder: &HolderView, dialect: &str, store: &
     if holder.waiting > 0 {
         lines.push(("waiting", holder.waiting.to_string()));
     }
-    if let Some(token) = holder.fencing_token {
-        // That of one of several is no right to write.
-        lines.push((
-            if is_alone { "fencing token" } else { "last number" },
-            token.as_u64().to_string(),
-        ));
+    // The number of one of several is no right to write.
+    match (holder.fencing_token, holder.number) {
+        (Some(token), _) => lines.push(("fencing token", token.as_u64().to_string())),
+        (None, Some(number)) => lines.push(("last number", number.to_string())),
+        (None, None) => {}
     }
     if let (true, Some(hash)) = (is_alone, &holder.token_hash) {
         lines.push(("token hash", hash.clone()));

@@ -11,6 +11,7 @@ fn assert_fields(object: &Value, token: &str) {
         "name",
         token,
         "fencing_token",
+        "number",
         "ttl_ms",
         "validity_ms",
         "holder",

@@ -46,6 +46,7 @@ fn each_holder_is_shown() {
                 "host",
                 "label",
                 "meta",
+                "number",
                 "permits",
                 "pid",
                 "revoked",

@@ -17,7 +17,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use fencelock_core::{FencingToken, LockName, Moment, Names};
+use fencelock_core::{FencingToken, Kind, LockName, Moment, Names};
 use fencelock_store::rt;
 use futures_core::Stream;
 
@@ -227,7 +227,10 @@ impl Looker {
         };
         let pause = next_look(pause, lease_end, rt::chance());
         self.look_at = self.client.clock().now().saturating_add(pause);
-        Ok(seen?.map_or(Observed::Vacant, |holder| Observed::Leader(leader(holder))))
+        // A leader is alone: a reader or a permit of the same name leads nobody.
+        let leads = |holder: &HolderView| holder.kind == Kind::Lock && holder.sharing.is_none();
+        let leading = seen?.filter(leads);
+        Ok(leading.map_or(Observed::Vacant, |holder| Observed::Leader(leader(holder))))
     }
 }
 

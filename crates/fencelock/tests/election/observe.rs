@@ -3,7 +3,7 @@
 use std::{future::poll_fn, pin::Pin};
 
 use fencelock::{
-    ErrorKind, Observation, Observed,
+    ErrorKind, Inspection, Observation, Observed,
     store::{
         Fault, StoreErrorKind, Verb,
         core::{ForeignKind, Moment},
@@ -63,6 +63,27 @@ async fn an_observer_sees_each_leader_and_the_vacancy_between_them() {
         assert_eq!(info(&item), "nobody");
         observation = back;
     }
+}
+
+#[tokio::test]
+async fn those_who_hold_the_name_together_lead_nobody_and_have_no_fencing_token() {
+    let world = World::reached().await;
+    let other = world.other();
+    let reader = other.rwlock("job").read().await.unwrap();
+    let (_, item) = next(&world, world.client.election("job").observe()).await;
+    assert_eq!(info(&item), "nobody");
+    let Inspection::Held(holder) = world.client.inspect("job").await.unwrap() else {
+        panic!("a reader holds it")
+    };
+    assert_eq!(holder.fencing_token, None);
+    assert_eq!(holder.number, reader.shared_token().map(|token| token.as_u64()));
+    drop(reader);
+    let owned = other.reentrant("mine", "me").lock().await.unwrap();
+    let Inspection::Held(holder) = world.client.inspect("mine").await.unwrap() else {
+        panic!("its owner holds it")
+    };
+    assert_eq!(holder.fencing_token, owned.fencing_token());
+    assert_eq!(holder.number, owned.fencing_token().map(|token| token.as_u64()));
 }
 
 #[tokio::test]
