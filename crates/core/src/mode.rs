@@ -141,6 +141,12 @@ impl Kind {
         }
     }
 
+    /// Whether anybody holds such a name. A latch and a barrier are only gone through.
+    #[must_use]
+    pub const fn is_held(self) -> bool {
+        matches!(self, Self::Lock | Self::Semaphore)
+    }
+
     /// The letter that stands for it in records.
     #[must_use]
     pub const fn letter(self) -> char {

@@ -9,13 +9,7 @@
 //! Each part is a lock of its own, with a guard, a lease and a renewal of its own; the set is lost as
 //! soon as one of them is. While the set waits for a part, it holds those before it.
 
-use std::{
-    future::{Future, poll_fn},
-    pin::Pin,
-    sync::Arc,
-    task::Poll,
-    time::Duration,
-};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use fencelock_core::{
     FencingToken, LeaseState, LossReason, Moment, Names, RaiseFenceRequest, Raised, Refusal,
@@ -25,6 +19,7 @@ use crate::{
     Attempt, Error, ErrorKind, Guard, Held, Mutex, Order, Released, Wait,
     context::{Context, loss_reason},
     run,
+    taken::{Taken, first},
     telemetry::Running,
 };
 
@@ -75,16 +70,23 @@ impl AcrossSlots {
             }
             _ => None,
         };
-        let mut guards = Vec::new();
+        let mut taken = Taken::default();
         for mut part in self.parts()? {
             if let Some(end) = end {
                 let left = end.saturating_since(part.context().clock.now());
                 // A wait that is over is one try, as any other wait of no time.
                 part = part.wait(Wait::For(left));
             }
-            guards.push(part.lock().await?);
+            match part.lock().await {
+                Ok(guard) => taken.push(guard),
+                Err(error) if error.is_wait_expired() => {
+                    taken.roll_back().await;
+                    return Err(error);
+                }
+                Err(error) => return Err(error),
+            }
         }
-        self.joined(guards, end.unwrap_or(Moment::NEVER)).await
+        self.joined(taken, end.unwrap_or(Moment::NEVER)).await
     }
 
     /// Tries to take all names, once.
@@ -95,15 +97,18 @@ impl AcrossSlots {
     /// # Cancel safety
     /// As [`AcrossSlots::lock`].
     pub async fn try_lock(&self) -> Result<Attempt<AcrossGuard>, Error> {
-        let mut guards = Vec::new();
+        let mut taken = Taken::default();
         for part in self.parts()? {
             match part.try_lock().await? {
-                Attempt::Granted(guard) => guards.push(guard),
-                Attempt::Busy(busy) => return Ok(Attempt::Busy(busy)),
+                Attempt::Granted(guard) => taken.push(guard),
+                Attempt::Busy(busy) => {
+                    taken.roll_back().await;
+                    return Ok(Attempt::Busy(busy));
+                }
             }
         }
         // One question to each part, as it was one try to take it.
-        self.joined(guards, Moment::START).await.map(Attempt::Granted)
+        self.joined(taken, Moment::START).await.map(Attempt::Granted)
     }
 
     /// Waits for all names, does the work, and gives them back: see [`Mutex::run`]. The work sees
@@ -164,16 +169,14 @@ impl AcrossSlots {
     }
 
     /// Makes one grant of several. On an error the guards go, and give back what they have.
-    async fn joined(&self, guards: Vec<Guard>, end: Moment) -> Result<AcrossGuard, Error> {
+    async fn joined(&self, taken: Taken, end: Moment) -> Result<AcrossGuard, Error> {
         let names = self.mutex.names.clone().map_err(Error::config)?;
-        let mut set = AcrossGuard { names, guards, fencing_token: None };
-        set.fencing_token = set.guards.iter().filter_map(Guard::fencing_token).max();
-        if let Some(largest) = set.fencing_token.filter(|_| set.guards.len() > 1) {
-            set.fencing_token = Some(raise_all(&set.guards, largest, end).await?);
+        let mut set = AcrossGuard { names, taken, fencing_token: None };
+        set.fencing_token = set.guards().iter().filter_map(Guard::fencing_token).max();
+        if let Some(largest) = set.fencing_token.filter(|_| set.guards().len() > 1) {
+            set.fencing_token = Some(raise_all(set.guards(), largest, end).await?);
         }
-        for guard in &set.guards {
-            guard.check_live()?;
-        }
+        set.taken.check_whole()?;
         Ok(set)
     }
 }
@@ -263,13 +266,17 @@ async fn raise(
 #[clippy::has_significant_drop]
 pub struct AcrossGuard {
     names: Names,
-    guards: Vec<Guard>,
+    taken: Taken,
     fencing_token: Option<FencingToken>,
 }
 
 impl AcrossGuard {
+    fn guards(&self) -> &[Guard] {
+        self.taken.guards()
+    }
+
     pub(crate) fn held(&self) -> AcrossHeld {
-        let parts = self.guards.iter().map(Guard::held).collect();
+        let parts = self.guards().iter().map(Guard::held).collect();
         AcrossHeld { names: self.names.clone(), parts, fencing_token: self.fencing_token }
     }
 
@@ -287,7 +294,7 @@ impl AcrossGuard {
     }
 
     fn age(&self) -> Duration {
-        self.guards.iter().map(Guard::age).min().unwrap_or_default()
+        self.guards().iter().map(Guard::age).min().unwrap_or_default()
     }
 
     /// All names.
@@ -306,20 +313,20 @@ impl AcrossGuard {
     /// Whether the holder may act now.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.guards.iter().all(Guard::is_valid)
+        self.guards().iter().all(Guard::is_valid)
     }
 
     /// How long the holder may still act, unless the leases are renewed; zero when one is lost.
     #[must_use]
     pub fn validity_left(&self) -> Duration {
-        self.guards.iter().map(Guard::validity_left).min().unwrap_or_default()
+        self.guards().iter().map(Guard::validity_left).min().unwrap_or_default()
     }
 
     /// When validity ends, on the [clock of the client](crate::Client::clock);
     /// [`Moment::START`] once it is lost.
     #[must_use]
     pub fn deadline(&self) -> Moment {
-        self.guards.iter().map(Guard::deadline).min().unwrap_or(Moment::START)
+        self.guards().iter().map(Guard::deadline).min().unwrap_or(Moment::START)
     }
 
     /// Waits until the first name is lost, and says why.
@@ -327,7 +334,7 @@ impl AcrossGuard {
     /// # Cancel safety
     /// Safe.
     pub async fn lost(&self) -> LossReason {
-        first(self.guards.iter().map(Guard::lost)).await
+        first(self.guards().iter().map(Guard::lost)).await
     }
 
     /// Prolongs all leases: see [`Guard::renew`].
@@ -338,7 +345,7 @@ impl AcrossGuard {
     /// # Cancel safety
     /// As [`Guard::renew`].
     pub async fn renew(&self, ttl: Duration) -> Result<(), Error> {
-        for guard in &self.guards {
+        for guard in self.guards() {
             guard.renew(ttl).await?;
         }
         Ok(())
@@ -347,7 +354,7 @@ impl AcrossGuard {
     /// Whether somebody [asked](crate::Client::revoke) for one of the names back.
     #[must_use]
     pub fn is_revoked(&self) -> bool {
-        self.guards.iter().any(Guard::is_revoked)
+        self.guards().iter().any(Guard::is_revoked)
     }
 
     /// Waits until somebody [asks](crate::Client::revoke) for one of the names back.
@@ -355,20 +362,16 @@ impl AcrossGuard {
     /// # Cancel safety
     /// Safe.
     pub async fn revoked(&self) {
-        first(self.guards.iter().map(Guard::revoked)).await;
+        first(self.guards().iter().map(Guard::revoked)).await;
     }
 
-    /// Gives all names back, the last taken first, and says the worst that was found. Parts that a
-    /// store does not answer for are each asked again for up to two seconds.
+    /// Gives all names back at once, the last taken first, and says the worst that was found. A store
+    /// that does not answer is asked again for up to two seconds.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing: the keeper finishes the release.
     pub async fn release(self) -> Released {
-        let mut worst = Released::Held;
-        for guard in self.guards.into_iter().rev() {
-            worst = worst.or_worse(guard.release().await);
-        }
-        worst
+        self.taken.release().await
     }
 }
 
@@ -424,18 +427,4 @@ impl AcrossHeld {
             _ => None,
         })
     }
-}
-
-/// The first of several futures that ends; there are as many as a set has names, at most.
-pub(crate) async fn first<F: Future>(futures: impl Iterator<Item = F>) -> F::Output {
-    let mut all: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
-    poll_fn(|cx| {
-        for future in &mut all {
-            if let Poll::Ready(output) = future.as_mut().poll(cx) {
-                return Poll::Ready(output);
-            }
-        }
-        Poll::Pending
-    })
-    .await
 }

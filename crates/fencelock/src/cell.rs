@@ -271,7 +271,7 @@ impl LeaseCell {
         }
         let over = changed && tracked.lease.state().is_final();
         drop(tracked);
-        if over {
+        if over && self.fixed.mode.kind().is_held() {
             Meter::held(|| self.shared.measured(self.clock.now()));
         }
         if changed {

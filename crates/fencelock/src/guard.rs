@@ -2,7 +2,9 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use fencelock_core::{FencingToken, LeaseState, LockName, LossReason, Moment, Names, Proof, Token};
+use fencelock_core::{
+    FencingToken, LeaseState, LockName, LossReason, Mode, Moment, Names, Proof, Token,
+};
 
 use crate::{
     Error, ErrorKind, Held, Released, Ticket,
@@ -341,6 +343,12 @@ impl Guard {
         self.context.keeper.remove(&self.cell);
         // The drop finds that it is over.
         let _ending = self.cell.releasing();
+    }
+
+    /// The number of the grant where it is a right to write: that of a reader or a permit is none.
+    pub(crate) fn own_fence(&self) -> Option<FencingToken> {
+        let alone = matches!(self.cell().fixed.mode, Mode::Exclusive | Mode::Owned(_));
+        self.fencing_token().filter(|_| alone)
     }
 
     pub(crate) fn held(&self) -> Held {

@@ -143,8 +143,7 @@ pub(crate) fn hash(proof: &[u8]) -> String {
 
 impl fmt::Display for HolderView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if matches!(self.kind, Kind::Latch | Kind::Barrier) {
-            // Nobody holds it.
+        if !self.kind.is_held() {
             return f.write_str(&self.situation());
         }
         match (&self.label, &self.host, self.pid) {

@@ -97,6 +97,7 @@ mod semaphore;
 mod shared;
 mod state;
 mod stream;
+mod taken;
 mod telemetry;
 mod ticket;
 #[cfg(feature = "tower")]

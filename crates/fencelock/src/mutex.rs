@@ -367,7 +367,7 @@ impl Mutex {
         let running = Running::begin(self);
         let work = async {
             let guard = self.lock().await?;
-            running.granted(guard.fencing_token());
+            running.granted(guard.own_fence());
             run::run(guard, work).await
         };
         let result = running.span().within(work).await;

@@ -33,6 +33,12 @@ macro_rules! options {
             self
         }
 
+        /// Which locks this one is counted with: see [`Mutex::class`](crate::Mutex::class).
+        pub fn class(mut self, class: &'static str) -> Self {
+            self.base = self.base.class(class);
+            self
+        }
+
         /// Is called while waiting: see [`Mutex::on_busy`](crate::Mutex::on_busy).
         pub fn on_busy(
             mut self,

@@ -7,7 +7,6 @@ use fencelock_core::{FencingToken, Mode, Owner, Token};
 use crate::{
     Attempt, Error, Guard, Held, Inspection, Mutex, Queued,
     recipe::{guard_verbs, options},
-    run,
     stream::streams,
 };
 
@@ -100,8 +99,7 @@ impl Reentrant {
         F: FnOnce(Held) -> Fut,
         Fut: Future<Output = T>,
     {
-        let guard = self.recipe().lock().await?;
-        run::run(guard, work).await
+        self.recipe().run(work).await
     }
 
     /// How often this owner holds it, as the store says; zero when another owner does, or nobody.

@@ -7,7 +7,6 @@ use fencelock_core::{LimitSet, Mode, Moment, SetLimitRequest, Token};
 use crate::{
     Attempt, Error, ErrorKind, Guard, Held, Mutex, Queued, possible,
     recipe::{guard_verbs, held_verbs, leak_beside_others, options},
-    run,
     stream::streams,
 };
 
@@ -154,8 +153,7 @@ impl Semaphore {
         F: FnOnce(PermitHeld) -> Fut,
         Fut: Future<Output = T>,
     {
-        let guard = self.permits(permits).lock().await?;
-        run::run(guard, |held| work(PermitHeld::new(held, permits))).await
+        self.permits(permits).run(|held| work(PermitHeld::new(held, permits))).await
     }
 
     /// Changes the limit at the store, for everybody: what this recipe says does not matter. Permits

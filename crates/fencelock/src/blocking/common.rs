@@ -23,6 +23,7 @@ macro_rules! options {
                 fn ttl(ttl: std::time::Duration);
                 fn metadata(key: impl Into<String>, value: impl Into<String>);
                 fn label(label: impl Into<String>);
+                fn class(class: &'static str);
                 fn on_busy(on_busy: impl Fn(&$crate::BusyView) + Send + Sync + 'static);
             }
         }

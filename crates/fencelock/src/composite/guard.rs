@@ -5,47 +5,12 @@ use std::{sync::Arc, time::Duration};
 use fencelock_core::{LeaseState, LossReason};
 
 use super::part::HeldPart;
-use crate::{Error, Guard, Held, Released, across::first, run::Around, stream::Loss};
-
-/// The parts that were taken, in the order of taking. Its drop gives them back, the last one first.
-#[derive(Debug, Default)]
-pub(super) struct Taken(Vec<Guard>);
-
-impl Taken {
-    pub(super) fn push(&mut self, guard: Guard) {
-        // Nobody has it before all are there, so there is nothing to keep it for.
-        guard.cell().terms.set_kept(false);
-        self.0.push(guard);
-    }
-
-    /// Gives all back and says the worst that was found.
-    pub(super) async fn release(mut self) -> Released {
-        let mut worst = Released::Held;
-        while let Some(guard) = self.0.pop() {
-            worst = worst.or_worse(guard.release().await);
-        }
-        worst
-    }
-
-    /// One grant, if all are still held.
-    pub(super) fn joined(self) -> Result<CompositeGuard, Error> {
-        for guard in &self.0 {
-            guard.check_live()?;
-        }
-        for guard in &self.0 {
-            guard.cell().terms.set_kept(true);
-        }
-        Ok(CompositeGuard { taken: self })
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        while let Some(guard) = self.0.pop() {
-            drop(guard);
-        }
-    }
-}
+use crate::{
+    Error, Guard, Held, Released,
+    run::Around,
+    stream::Loss,
+    taken::{Taken, first},
+};
 
 /// Several locks that are held as one. Dropping it gives all of them back, the last one first.
 ///
@@ -58,6 +23,12 @@ pub struct CompositeGuard {
 }
 
 impl CompositeGuard {
+    /// One grant, if all are still held.
+    pub(super) fn of(taken: Taken) -> Result<Self, Error> {
+        taken.check_whole()?;
+        Ok(Self { taken })
+    }
+
     /// The parts, in the order in which they were taken: one for each name.
     pub fn parts(&self) -> impl Iterator<Item = HeldPart<'_>> {
         self.guards().iter().map(HeldPart)
@@ -116,8 +87,8 @@ impl CompositeGuard {
         self.guards().iter().for_each(Guard::report_progress);
     }
 
-    /// Gives all parts back, the last one first, and says the worst that was found. Parts that a
-    /// store does not answer for are each asked again for up to two seconds.
+    /// Gives all parts back at once, the last one first, and says the worst that was found. A store
+    /// that does not answer is asked again for up to two seconds.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing: the keeper finishes the release.
@@ -126,7 +97,7 @@ impl CompositeGuard {
     }
 
     fn guards(&self) -> &[Guard] {
-        &self.taken.0
+        self.taken.guards()
     }
 
     pub(crate) fn held(&self) -> CompositeHeld {

@@ -16,12 +16,11 @@ use std::{fmt, future::Future};
 
 use fencelock_core::Moment;
 
-use self::guard::Taken;
 pub use self::{
     guard::{CompositeGuard, CompositeHeld},
     part::{HeldPart, Part},
 };
-use crate::{Attempt, Error, Mutex, Wait, run, stream::streams};
+use crate::{Attempt, Error, Mutex, Wait, run, stream::streams, taken::Taken};
 
 /// The recipe for several locks as one. It does no I/O; its verbs do.
 ///
@@ -103,13 +102,13 @@ impl Composite {
             match recipe.lock().await {
                 Ok(guard) => taken.push(guard),
                 Err(error) if error.is_wait_expired() => {
-                    let _found = taken.release().await;
+                    taken.roll_back().await;
                     return Err(error);
                 }
                 Err(error) => return Err(error),
             }
         }
-        taken.joined()
+        CompositeGuard::of(taken)
     }
 
     /// Tries to take each part, once; busy when one of them is, and nothing is held then.
@@ -125,12 +124,12 @@ impl Composite {
             match recipe.try_lock().await? {
                 Attempt::Granted(guard) => taken.push(guard),
                 Attempt::Busy(busy) => {
-                    let _found = taken.release().await;
+                    taken.roll_back().await;
                     return Ok(Attempt::Busy(busy));
                 }
             }
         }
-        taken.joined().map(Attempt::Granted)
+        CompositeGuard::of(taken).map(Attempt::Granted)
     }
 
     /// Waits for all parts, does the work, and gives them back: see [`Mutex::run`].

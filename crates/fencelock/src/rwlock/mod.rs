@@ -20,7 +20,7 @@ pub use self::{
     held::ReadHeld,
     shared_token::SharedToken,
 };
-use crate::{Attempt, Error, Held, Mutex, Queued, recipe::options, run, stream::streams};
+use crate::{Attempt, Error, Held, Mutex, Queued, recipe::options, stream::streams};
 
 /// The recipe for a read-write lock. It does no I/O; its verbs do.
 ///
@@ -161,8 +161,7 @@ impl RwLock {
         F: FnOnce(ReadHeld) -> Fut,
         Fut: Future<Output = T>,
     {
-        let guard = self.reader().lock().await?;
-        run::run(guard, |held| work(ReadHeld::new(held))).await
+        self.reader().run(|held| work(ReadHeld::new(held))).await
     }
 
     /// Waits, does the work as the writer, and gives the lock back: see [`Mutex::run`].
@@ -177,8 +176,7 @@ impl RwLock {
         F: FnOnce(Held) -> Fut,
         Fut: Future<Output = T>,
     {
-        let guard = self.writer().lock().await?;
-        run::run(guard, work).await
+        self.writer().run(work).await
     }
 
     pub(crate) fn reader(&self) -> Mutex {

@@ -75,7 +75,7 @@ impl Acquiring {
     fn granted(&mut self, guard: &Guard) {
         // What comes of the lease from now on is counted for this caller.
         guard.cell().shared.meter.set(self.timer.meter());
-        self.span.granted(guard.fencing_token());
+        self.span.granted(guard.own_fence());
         self.end("granted");
     }
 

@@ -2,7 +2,7 @@
 //! losses, faults.
 
 use fencelock::{
-    Attempt, Error, ErrorKind, LossReason, Part, Permit, ReadGuard, Released, Renew, Revoked,
+    Attempt, Error, ErrorKind, LossReason, Part, Permit, ReadGuard, Released, Renew, Revoked, Wait,
     store::{Fault, StoreErrorKind, Verb},
 };
 
@@ -109,6 +109,23 @@ async fn what_could_wait_for_itself_is_refused_inside_scoped_work_and_a_try_is_n
     .await
     .unwrap();
     until("nothing is left", || world.keeper() == (0, 0)).await;
+}
+
+/// Goal: a wait has a limit, also where a part can't be given back. Method: the clock stands still,
+/// so nothing else ends a release that the store does not answer.
+#[tokio::test]
+async fn a_composite_that_is_refused_does_not_wait_for_a_store_that_hangs() {
+    let away = World::reached().await;
+    let busy = World::reached().await;
+    let parts = [Part::from(away.client.mutex("a")), Part::from(busy.client.mutex("b"))];
+    let all = busy.client.all_of(parts).wait(Wait::Never);
+    let _held = granted(busy.other().mutex("b").try_lock().await);
+    away.faulty.plan(Verb::Release, Fault::HoldRequest);
+    assert!(all.lock().await.unwrap_err().is_wait_expired());
+    away.faulty.plan(Verb::Release, Fault::HoldRequest);
+    assert!(is_busy(all.try_lock().await));
+    away.faulty.let_go();
+    until("it is given back", || !away.is_held("a")).await;
 }
 
 #[tokio::test]

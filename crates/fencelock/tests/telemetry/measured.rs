@@ -141,6 +141,23 @@ async fn each_hold_is_measured_for_its_own_class_also_inside_one_lease() {
 }
 
 #[tokio::test]
+async fn every_primitive_is_measured_by_its_class_and_what_nobody_holds_is_no_hold() {
+    scrape::listen();
+    let world = World::reached().await;
+    let client = &world.client;
+    drop(client.rwlock("kinds-rw").class("readers").read().await.unwrap());
+    drop(client.semaphore("kinds-s", 2).class("permits").acquire().await.unwrap());
+    drop(client.reentrant("kinds-r", "me").class("owned").lock().await.unwrap());
+    for class in ["readers", "permits", "owned"] {
+        assert_eq!((acquired(class, "granted"), held(class).0), (1.0, 1.0), "{class}");
+    }
+    let latch = client.latch("kinds-l", 1).class("steps");
+    latch.count_down().await.unwrap();
+    latch.wait().await.unwrap();
+    assert_eq!((acquired("steps", "granted"), held("steps").0), (2.0, 0.0));
+}
+
+#[tokio::test]
 async fn a_loss_has_its_reason_and_ends_the_hold() {
     scrape::listen();
     let world = World::reached().await;

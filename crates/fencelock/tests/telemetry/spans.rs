@@ -69,6 +69,26 @@ async fn a_run_has_its_acquire_and_its_work_inside() {
 }
 
 #[tokio::test]
+async fn a_run_of_every_primitive_is_a_span_and_only_a_right_to_write_is_a_fencing_token() {
+    listen();
+    let world = World::reached().await;
+    let client = &world.client;
+    client.rwlock("span:read").run_read(|_| async {}).await.unwrap();
+    client.rwlock("span:write").run_write(|_| async {}).await.unwrap();
+    client.semaphore("span:permit", 2).run(|_| async {}).await.unwrap();
+    client.reentrant("span:owned", "me").run(|_| async {}).await.unwrap();
+    for (lock, is_fenced) in
+        [("span:read", false), ("span:write", true), ("span:permit", false), ("span:owned", true)]
+    {
+        for kind in ["fencelock.run", "fencelock.acquire"] {
+            let span = only(lock, kind);
+            assert_eq!(!field(&span, "fencing").is_empty(), is_fenced, "{kind} of {lock}");
+        }
+        assert_eq!(field(&only(lock, "fencelock.run"), "outcome"), "done");
+    }
+}
+
+#[tokio::test]
 async fn a_run_that_is_lost_or_dropped_says_so() {
     listen();
     let world = World::reached().await;
