@@ -36,7 +36,8 @@ pub enum ErrorKind {
     /// Something that is not a lock of this format sits at the key, or another kind of lock; it was
     /// left alone.
     ForeignValue,
-    /// The fencing token floor is too far ahead of the store's clock.
+    /// The fencing token floor is too far ahead of the store's clock; or ahead of the fencing token
+    /// that a re-entrant mutex has already.
     FenceAhead,
     /// The lock was granted, but so late that its validity was nearly over; it was given back.
     TooLate,

@@ -337,7 +337,10 @@ impl Mutex {
         run::check_trying(self.context(), plan.names(), plan.mode())?;
         let mut acquiring = Acquiring::begin(self.context(), &plan, self.class);
         let trying = acquiring.span().within(waiting::try_once(self.context(), &plan));
-        let result = trying.await;
+        let result = trying.await.and_then(|tried| match tried {
+            Tried::Granted(guard) => plan.above_floor(guard).map(Tried::Granted),
+            other => Ok(other),
+        });
         match acquiring.tried(result)? {
             Tried::Granted(guard) => Ok(Attempt::Granted(guard)),
             Tried::Busy(busy) => Ok(Attempt::Busy(BusyView::of(&busy))),
@@ -383,7 +386,7 @@ impl Mutex {
         run::check_waiting(self.context(), plan.names(), plan.mode())?;
         let mut acquiring = Acquiring::begin(self.context(), plan, self.class);
         let waiting = acquiring.span().within(waiting::lock(self, plan, &mut acquiring));
-        let result = waiting.await;
+        let result = waiting.await.and_then(|guard| plan.above_floor(guard));
         acquiring.waited(result)
     }
 

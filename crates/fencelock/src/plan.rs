@@ -9,7 +9,7 @@ use fencelock_core::{AcquireRequest, Mode, Names, Token, Ttl, min_validity};
 use fencelock_store::{Capabilities, rt};
 
 use crate::{
-    Error, ErrorKind, Mutex, Order, Renew,
+    Error, ErrorKind, Guard, Mutex, Order, Renew,
     cell::LeaseCell,
     context::Context,
     metadata,
@@ -127,6 +127,26 @@ impl Plan {
             // Else the lease would end with processes that the next holder has nothing to do with.
             && request.binding == fixed.binding
             && request.floor <= cell.fencing_token()
+    }
+
+    /// A grant, if it is above the floor that was asked for. A store mints it so; but one more hold of
+    /// an owner has the number of the first, and somebody may have written with a larger one since.
+    pub(crate) fn above_floor(&self, guard: Guard) -> Result<Guard, Error> {
+        let (Some(floor), Some(token)) = (self.request.floor, guard.fencing_token()) else {
+            return Ok(guard);
+        };
+        // The owner's own writes are no others'.
+        let is_own = matches!(self.mode(), Mode::Owned(_)) && token == floor;
+        if token > floor || is_own {
+            return Ok(guard);
+        }
+        let what = format!(
+            "its fencing token is {token}, and the guarded resource has seen {floor}: somebody else \
+             wrote since it was first held"
+        );
+        Err(Error::new(ErrorKind::FenceAhead, what)
+            .with_names(self.names())
+            .with_store(&guard.context().display))
     }
 
     /// Whether the place that another left in the line at the store does for this one too.

@@ -54,7 +54,10 @@ impl<G> Queued<G> {
         let granted = match granted.transpose() {
             // It is placed, and waits from now on.
             None => None,
-            Some(result) => Some(acquiring.waited(result)?),
+            Some(result) => {
+                let result = result.and_then(|guard| plan.above_floor(guard));
+                Some(acquiring.waited(result)?)
+            }
         };
         let (mutex, wrap) = (mutex.clone(), Box::new(wrap));
         Ok(Self { mutex, plan, place, granted, wrap, acquiring })
@@ -75,7 +78,8 @@ impl<G> Queued<G> {
         let mut watch = Watch::new(&self.mutex, &self.plan, wait, &mut self.acquiring);
         let guard = span.within(self.place.granted(&mut watch)).await?;
         // A wait that expired keeps its place: only a grant ends the acquire.
-        self.acquiring.waited(Ok(guard)).map(&self.wrap)
+        let granted = self.plan.above_floor(guard);
+        self.acquiring.waited(granted).map(&self.wrap)
     }
 
     /// Where in the line it was when the store was last asked. Nothing once it is granted.

@@ -54,7 +54,8 @@ impl Reentrant {
     /// # Errors
     /// As [`Mutex::lock`]; `Config` for an owner that is empty or too long; `Unsupported` where the
     /// store has no re-entrant mutexes, and `ForeignValue` while the name is another kind of lock.
-    /// Inside scoped work of *another* owner `AlreadyHeld`; inside that of the same owner it is
+    /// `FenceAhead` when this owner has it already with a fencing token below the
+    /// [`floor`](Self::floor). Inside scoped work of *another* owner `AlreadyHeld`; inside that of the same owner it is
     /// granted.
     ///
     /// # Cancel safety

@@ -210,6 +210,30 @@ async fn wrong_names_are_told_by_the_first_verb_and_nothing_is_sent() {
     assert_eq!(world.faulty.calls(Verb::Acquire) + world.faulty.calls(Verb::Inspect), 0);
 }
 
+/// All holds of one owner have the fencing token of the first: it can't grow above a floor.
+#[tokio::test]
+async fn one_more_hold_below_the_floor_is_refused_and_given_back() {
+    let world = World::reached().await;
+    let lock = world.client.reentrant("job", "me");
+    let first = lock.lock().await.unwrap();
+    let own = first.fencing_token().unwrap();
+    assert!(lock.clone().floor(own).lock().await.unwrap().is_valid(), "its own writes");
+    let above = lock.clone().floor(FencingToken::new(own.as_u64() + 1).unwrap());
+    assert_eq!(above.lock().await.unwrap_err().kind(), ErrorKind::FenceAhead);
+    assert_eq!(above.try_lock().await.unwrap_err().kind(), ErrorKind::FenceAhead);
+    let mut queued = above.enqueue().await;
+    let error = match &mut queued {
+        Ok(queued) => queued.granted().await.unwrap_err(),
+        Err(_) => queued.unwrap_err(),
+    };
+    assert_eq!(error.kind(), ErrorKind::FenceAhead);
+    assert!(first.is_valid());
+    until("the others are given back", || world.keeper() == (1, 0)).await;
+    assert_eq!(lock.hold_count().await.unwrap(), 1);
+    first.release().await;
+    assert!(above.lock().await.unwrap().fencing_token().unwrap().as_u64() > own.as_u64() + 1);
+}
+
 #[tokio::test]
 async fn a_fencing_floor_is_kept_and_one_from_the_future_is_refused() {
     let world = World::new();
