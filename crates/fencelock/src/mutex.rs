@@ -71,6 +71,7 @@ pub enum Renew {
 /// The answer of one try. There are two: a third would have to be looked at by every caller.
 #[derive(Debug)]
 #[must_use]
+#[allow(clippy::large_enum_variant)] // Looked at once, and not kept.
 pub enum Attempt<G = Guard> {
     /// The lock is ours.
     Granted(G),

@@ -4,8 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod drops;
+mod every_kind;
 mod examples;
 mod forms;
 mod kinds;
+mod primitives;
 mod scenarios;
 mod threads;
