@@ -227,7 +227,6 @@ impl Task {
             asked,
             owner: wish.owner(),
             bound: terms.bound && is_near,
-            is_near,
             ttl: terms.ttl,
             ends: terms.renewal == Renew::Manual || terms.max_hold.is_some(),
         };

@@ -118,8 +118,6 @@ pub(crate) struct Circumstances {
     pub(crate) bound: bool,
     /// What it was asked for with.
     pub(crate) ttl: Duration,
-    /// Whether no answer of the store gets lost on its way.
-    pub(crate) is_near: bool,
     /// Whether it ends by itself, though its guard be forgotten.
     pub(crate) ends: bool,
 }
@@ -205,16 +203,10 @@ impl Noted {
     pub(crate) async fn release(mut self) {
         self.end();
         let (id, until, notes) = (self.of.id, self.until, Arc::clone(&self.notes));
-        // Of a release that is sent twice the second may find no trace of the first: few released
-        // tokens are remembered where several hold a name, and none once it is held alone.
-        let is_sure = self.of.is_near;
         let released = self.held.release().await;
         let at = boottime_ns();
-        let is_denied = match released {
-            Released::Taken => true,
-            Released::Expired => is_sure,
-            _ => false,
-        };
+        // Where it may have been sent twice it is unknown.
+        let is_denied = matches!(released, Released::Taken | Released::Expired);
         if is_denied && at < until {
             let why = format!("released: {released:?}");
             notes.write(&[Note::Broken { id, at, until, why }]);
