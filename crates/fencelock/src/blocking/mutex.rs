@@ -74,6 +74,6 @@ impl Mutex {
     /// # Errors
     /// As [`fencelock::Mutex::run`](crate::Mutex::run).
     pub fn run<T>(&self, work: impl FnOnce(Held) -> T) -> Result<T, Error> {
-        scope::run(self.lock()?, work)
+        scope::run_under(&self.inner, || self.lock(), work)
     }
 }

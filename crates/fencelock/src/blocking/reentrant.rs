@@ -56,7 +56,7 @@ impl Reentrant {
     /// # Errors
     /// As [`fencelock::Reentrant::run`](crate::Reentrant::run).
     pub fn run<T>(&self, work: impl FnOnce(Held) -> T) -> Result<T, Error> {
-        scope::run(self.lock()?, work)
+        scope::run_under(&self.inner.recipe(), || self.lock(), work)
     }
 
     /// An iterator under this hold, from its first item to its end: see

@@ -68,7 +68,7 @@ impl RwLock {
     /// # Errors
     /// As [`fencelock::RwLock::run_read`](crate::RwLock::run_read).
     pub fn run_read<T>(&self, work: impl FnOnce(ReadHeld) -> T) -> Result<T, Error> {
-        scope::run(self.read()?, work)
+        scope::run_under(&self.inner.reader(), || self.read(), work)
     }
 
     /// Waits, does the work in this thread as the writer, and gives the lock back: see
@@ -77,7 +77,7 @@ impl RwLock {
     /// # Errors
     /// As [`fencelock::RwLock::run_write`](crate::RwLock::run_write).
     pub fn run_write<T>(&self, work: impl FnOnce(Held) -> T) -> Result<T, Error> {
-        scope::run(self.write()?, work)
+        scope::run_under(&self.inner.writer(), || self.write(), work)
     }
 
     /// An iterator as a reader, from its first item to its end: see

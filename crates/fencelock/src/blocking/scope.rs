@@ -6,8 +6,9 @@ use fencelock_store::rt::Driver;
 
 use super::{CompositeGuard, CompositeHeld, Guard, Held, in_child::InChild as _};
 use crate::{
-    Error,
+    Error, FencingToken,
     run::{self, Around},
+    telemetry::Running,
 };
 
 /// A guard that work can be done under.
@@ -17,6 +18,11 @@ pub(super) trait Scope: Sized {
 
     fn held(&self) -> Self::Held;
 
+    /// Its number, where that is a right to write.
+    fn own_fence(&self) -> Option<FencingToken> {
+        None
+    }
+
     /// What is held around the work.
     fn around(&self) -> Vec<Around>;
 
@@ -24,6 +30,21 @@ pub(super) trait Scope: Sized {
 
     /// Gives it back, and says whether the work was done under it.
     fn finish<T>(self, output: T) -> Result<T, Error>;
+}
+
+/// Takes a lock by its recipe, does the work, and gives the lock back: one span around all of it.
+pub(super) fn run_under<G: Scope, T>(
+    recipe: &crate::Mutex,
+    acquire: impl FnOnce() -> Result<G, Error>,
+    work: impl FnOnce(G::Held) -> T,
+) -> Result<T, Error> {
+    let running = Running::begin(recipe);
+    let result = running.span().around(|| {
+        let guard = acquire()?;
+        running.granted(guard.own_fence());
+        run(guard, work)
+    });
+    running.ended(result)
 }
 
 /// Does the work, and gives the lock back.
@@ -47,6 +68,10 @@ macro_rules! scope {
             fn held(&self) -> $held {
                 let view: fn(&$guard) -> _ = $view;
                 $held::of(view(self), &self.driver)
+            }
+
+            fn own_fence(&self) -> Option<$crate::FencingToken> {
+                self.inner.as_guard().own_fence()
             }
 
             fn around(&self) -> Vec<$crate::run::Around> {

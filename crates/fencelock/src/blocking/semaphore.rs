@@ -71,7 +71,8 @@ impl Semaphore {
         permits: u32,
         work: impl FnOnce(PermitHeld) -> T,
     ) -> Result<T, Error> {
-        scope::run(self.acquire_many(permits)?, work)
+        let recipe = self.inner.permits(permits);
+        scope::run_under(&recipe, || self.acquire_many(permits), work)
     }
 
     /// An iterator under several permits, from its first item to its end: see

@@ -88,6 +88,23 @@ async fn a_run_of_every_primitive_is_a_span_and_only_a_right_to_write_is_a_fenci
     }
 }
 
+#[cfg(feature = "blocking")]
+#[test]
+fn a_run_by_a_thread_is_one_span_around_its_acquire_and_its_work() {
+    use fencelock::blocking;
+
+    listen();
+    let client = blocking::connect("memory:").unwrap();
+    let inner = client.mutex("span:inner");
+    client.rwlock("span:thread").run_write(|_| drop(inner.lock().unwrap())).unwrap();
+    let run = only("span:thread", "fencelock.run");
+    assert_eq!(field(&run, "outcome"), "done");
+    assert!(!field(&run, "fencing").is_empty());
+    for lock in ["span:thread", "span:inner"] {
+        assert_eq!(only(lock, "fencelock.acquire").parent, Some("fencelock.run"), "{lock}");
+    }
+}
+
 #[tokio::test]
 async fn a_run_that_is_lost_or_dropped_says_so() {
     listen();

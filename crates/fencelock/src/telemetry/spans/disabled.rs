@@ -24,6 +24,11 @@ impl Span {
         work
     }
 
+    #[cfg(feature = "blocking")]
+    pub(crate) fn around<T>(self, work: impl FnOnce() -> T) -> T {
+        work()
+    }
+
     #[allow(clippy::unused_self)]
     pub(crate) fn granted(&self, _: Option<FencingToken>) {}
 

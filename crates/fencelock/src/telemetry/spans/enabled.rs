@@ -45,6 +45,12 @@ impl Span {
         work.instrument(self.0)
     }
 
+    /// The same for what blocks its thread.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn around<T>(self, work: impl FnOnce() -> T) -> T {
+        self.0.in_scope(work)
+    }
+
     pub(crate) fn granted(&self, fencing_token: Option<FencingToken>) {
         if let Some(fencing_token) = fencing_token {
             self.0.record("fencing", display(fencing_token));
