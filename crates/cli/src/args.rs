@@ -359,8 +359,9 @@ pub(crate) struct StoreArgs {
     dialect: Option<String>,
     /// What keys on a Redis store begin with [default: the dialect's]
     ///
-    /// All who share a lock say the same. In a dialect of another library: what its settings say
-    /// there, such as a registry key.
+    /// All who share a lock say the same. `fencelock:` in the native dialect, nothing in the plain
+    /// one: there it is what the other library writes before its names, such as `mutex:` or a
+    /// registry key with its colon.
     #[arg(long, value_name = "TEXT")]
     key_prefix: Option<String>,
     /// Refuse stores that only this machine sees

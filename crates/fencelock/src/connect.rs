@@ -104,8 +104,10 @@ impl ClientBuilder {
         Self { dialect: Some(dialect.into()), ..self }
     }
 
-    /// What the keys on Redis begin with, before the names: `fencelock:` in the native dialect,
-    /// where all clients of a lock have to say the same; in others what their library calls it.
+    /// What the keys on Redis begin with, before the names: `fencelock:` in the native dialect unless
+    /// said otherwise, and nothing in the plain one, where it is what the other library writes before
+    /// its names (`mutex:` for redis-semaphore, the registry key and a colon for Spring). All clients
+    /// of a lock have to say the same.
     pub fn key_prefix(self, prefix: impl Into<String>) -> Self {
         Self { key_prefix: Some(prefix.into()), ..self }
     }

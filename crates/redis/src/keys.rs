@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   native   prefix + name, in which only `%`, control bytes and a leading `!` are encoded
-//!   plain    the bytes of the name
+//!   plain    a prefix of the other library's, if it has one, and the bytes of the name
 //! ```
 //!
 //! Braces stay as they are, so that a user's own hash tag picks the slot of a cluster; one in the
@@ -18,8 +18,8 @@ use crate::cluster;
 pub(crate) enum KeyMapping {
     /// The native format.
     Prefixed(Vec<u8>),
-    /// The name itself.
-    Verbatim,
+    /// What another library writes before a name, and the name itself.
+    After(Vec<u8>),
 }
 
 /// Why a prefix can't be one.
@@ -48,12 +48,20 @@ impl KeyMapping {
         Some(Self::Prefixed(prefix.as_bytes().to_vec()))
     }
 
+    /// What another library writes before names: any bytes. Nothing when there are too many.
+    pub(crate) fn after(prefix: &str) -> Option<Self> {
+        (prefix.len() <= PREFIX_BYTES_MAX).then(|| Self::After(prefix.as_bytes().to_vec()))
+    }
+
     /// Writes the key of a name over what is there.
     pub(crate) fn write(&self, name: &LockName, key: &mut Vec<u8>) {
         key.clear();
         match self {
             Self::Prefixed(prefix) => encode(prefix, name.as_bytes(), key),
-            Self::Verbatim => key.extend_from_slice(name.as_bytes()),
+            Self::After(prefix) => {
+                key.extend_from_slice(prefix);
+                key.extend_from_slice(name.as_bytes());
+            }
         }
     }
 
@@ -61,7 +69,7 @@ impl KeyMapping {
     pub(crate) fn name(&self, key: &[u8]) -> Option<LockName> {
         match self {
             Self::Prefixed(prefix) => LockName::new(decode(key.strip_prefix(&prefix[..])?)?).ok(),
-            Self::Verbatim => LockName::new(key).ok(),
+            Self::After(prefix) => LockName::new(key.strip_prefix(&prefix[..])?).ok(),
         }
     }
 
@@ -69,9 +77,8 @@ impl KeyMapping {
     /// `line.lua`. On one server the count of `PUBSUB NUMSUB` is that of all who listen.
     pub(crate) fn channels(&self, slot: Option<u16>) -> Vec<u8> {
         let mut channels = if slot.is_some() { b"2".to_vec() } else { b"1".to_vec() };
-        if let Self::Prefixed(prefix) = self {
-            channels.extend_from_slice(prefix);
-        }
+        let (Self::Prefixed(prefix) | Self::After(prefix)) = self;
+        channels.extend_from_slice(prefix);
         channels.extend_from_slice(b"!wake:");
         if let Some(slot) = slot {
             channels.extend_from_slice(format!("{{{}}}", cluster::tag_of(slot)).as_bytes());
@@ -88,10 +95,8 @@ impl KeyMapping {
 
     /// A key of the library's own: no name has it.
     pub(crate) fn own(&self, word: &str) -> Vec<u8> {
-        let mut key = match self {
-            Self::Prefixed(prefix) => prefix.clone(),
-            Self::Verbatim => Vec::new(),
-        };
+        let (Self::Prefixed(prefix) | Self::After(prefix)) = self;
+        let mut key = prefix.clone();
         key.push(b'!');
         key.extend_from_slice(word.as_bytes());
         key
@@ -105,7 +110,7 @@ impl KeyMapping {
                 encode(own, prefix, &mut literal);
                 literal
             }
-            Self::Verbatim => prefix.to_vec(),
+            Self::After(own) => [own, prefix].concat(),
         };
         let mut pattern = Vec::with_capacity(literal.len() + 8);
         for byte in literal {
@@ -227,7 +232,8 @@ mod tests {
     fn a_pattern_takes_names_literally() {
         assert_eq!(native().pattern(b"a*[b]?\\"), b"fencelock:a\\*\\[b\\]\\?\\\\*");
         assert_eq!(native().pattern(b"!"), b"fencelock:%21*");
-        assert_eq!(KeyMapping::Verbatim.pattern(b""), b"*");
+        assert_eq!(KeyMapping::After(Vec::new()).pattern(b""), b"*");
+        assert_eq!(KeyMapping::After(b"r*:".to_vec()).pattern(b"a?"), b"r\\*:a\\?*");
     }
 
     proptest! {
@@ -237,7 +243,7 @@ mod tests {
             other in prop::collection::vec(any::<u8>(), 1..64),
         ) {
             let (name, other) = (LockName::new(name).expect("a name"), LockName::new(other).expect("a name"));
-            for mapping in [native(), KeyMapping::Verbatim] {
+            for mapping in [native(), KeyMapping::After(Vec::new()), KeyMapping::After(b"r:{".to_vec())] {
                 let key = written(&mapping, &name);
                 prop_assert_eq!(mapping.name(&key), Some(name.clone()));
                 prop_assert_eq!(written(&mapping, &other) == key, name == other);

@@ -121,8 +121,8 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// What the keys begin with: `fencelock:` in the native format unless said otherwise, in others
-    /// what their library calls its prefix.
+    /// What the keys begin with: `fencelock:` in the native format unless said otherwise, in the plain
+    /// one nothing, or what the other library writes before its names.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into());
         self
@@ -180,8 +180,7 @@ impl RedisStoreBuilder {
     /// Builds the store. Nothing is sent.
     ///
     /// # Errors
-    /// `Config` for a prefix that can't be one, or any prefix in a dialect whose keys are the names
-    /// themselves; for a restart guard in a dialect that has no marker (all but the native), and for
+    /// `Config` for a prefix that can't be one; for a restart guard in a dialect that has no marker (all but the native), and for
     /// one by uptime behind sentinels, which would not see a fail-over; for certificates without TLS, and files of them that can't be used.
     pub fn build(mut self) -> Result<RedisStore, StoreError> {
         let config =

@@ -81,6 +81,13 @@ impl Wire {
         question
     }
 
+    /// The key of a name.
+    pub(crate) fn key(&self, name: &LockName) -> Vec<u8> {
+        let mut key = Vec::new();
+        self.keys.write(name, &mut key);
+        key
+    }
+
     /// Where a question about a name has to go.
     pub(crate) fn route(&self, name: &LockName) -> Route {
         self.slot(name).map_or(Route::Any, Route::Slot)
@@ -88,11 +95,7 @@ impl Wire {
 
     /// The slot of a name; nothing where there are none.
     pub(crate) fn slot(&self, name: &LockName) -> Option<u16> {
-        self.connections.is_cluster().then(|| {
-            let mut key = Vec::new();
-            self.keys.write(name, &mut key);
-            slot_of(&key)
-        })
+        self.connections.is_cluster().then(|| slot_of(&self.key(name)))
     }
 
     /// What channels for a name begin with, as the scripts take it.

@@ -24,7 +24,7 @@ pub struct Peer {
     pub language: &'static str,
     /// The dialect of our side.
     pub dialect: &'static str,
-    /// What is before the name in our side's name, where the dialect does not do that itself.
+    /// What the library writes before a name: our key prefix.
     pub prefix: &'static str,
     /// How long one of its acquires waits, in milliseconds; a busy one is asked again.
     pub wait_ms: u64,

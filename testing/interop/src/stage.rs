@@ -30,6 +30,7 @@ impl Stage {
         let server = RedisServer::start();
         let locks = fencelock::Client::builder(server.url())
             .dialect(peer.dialect)
+            .key_prefix(peer.prefix)
             .build_blocking()
             .expect("a client");
         Self { peer, monitor: server.monitor(), server, locks }
@@ -60,11 +61,7 @@ impl Stage {
 
     /// Our side of a lock: it waits for a minute and is renewed by nobody.
     pub fn mutex(&self, name: &str, ttl: Duration) -> blocking::Mutex {
-        self.locks
-            .mutex(format!("{}{name}", self.peer.prefix))
-            .ttl(ttl)
-            .wait(Duration::from_secs(60))
-            .renewal(Renew::Manual)
+        self.locks.mutex(name).ttl(ttl).wait(Duration::from_secs(60)).renewal(Renew::Manual)
     }
 
     /// Who holds it, seen by one try of ours.

@@ -24,7 +24,7 @@ fn a_name_in_two_dialects_is_two_locks_and_show_lists_both() {
 }
 
 #[test]
-fn a_key_prefix_makes_other_locks_and_is_for_redis_and_for_dialects_that_have_one() {
+fn a_key_prefix_makes_other_locks_in_each_dialect() {
     let server = RedisServer::start();
     let bench = Bench::on(&server);
     bench.acquire(&["job"]);
@@ -32,8 +32,22 @@ fn a_key_prefix_makes_other_locks_and_is_for_redis_and_for_dialects_that_have_on
     server.cli(&["DEL", "fencelock:job"]);
     let listed = bench.run(["ls", "--key-prefix", "app:", "--json"]).objects();
     assert_eq!((listed.len(), &listed[0]["name"]), (1, &"job".into()), "{listed:?}");
-    let refused = bench.run(["acquire", "other", "--dialect", "plain", "--key-prefix", "app:"]);
-    refused.assert_refused(64, &["plain", "prefix"]);
+    let long = "x".repeat(129);
+    let refused = bench.run(["acquire", "other", "--key-prefix", &long]);
+    refused.assert_refused(64, &["--key-prefix", "128 bytes"]);
+    let plain = ["--dialect", "plain", "--key-prefix", "mutex:"];
+    server.cli(&["SET", "mutex:job", "theirs", "NX", "PX", "60000"]);
+    assert_eq!(
+        bench.run(["run", "job", "-n", plain[0], plain[1], plain[2], plain[3], "--", "true"]).code,
+        75
+    );
+    let listed = bench.run(["ls", "--json", plain[0], plain[1], plain[2], plain[3]]).objects();
+    assert_eq!((listed.len(), &listed[0]["name"]), (1, &"job".into()), "{listed:?}");
+    server.cli(&["DEL", "mutex:job"]);
+    bench.acquire(&["job", plain[0], plain[1], plain[2], plain[3]]);
+    assert!(
+        bench.run(["release", "mutex:job", "--force", "--yes", "--dialect", "plain"]).code == 0
+    );
     let variable = Bench::on(&server).set("FENCELOCK_KEY_PREFIX", "app:");
     assert_eq!(variable.run(["run", "job", "-n", "--", "true"]).code, 75);
 }

@@ -10,7 +10,7 @@ use crate::{connection::Greeting, keys::KeyMapping, plain, servers::Servers};
 
 fn wire() -> Wire {
     let url = "redis://127.0.0.1:1/".parse().expect("a url");
-    Wire::new(Servers::new(&url, None).expect("nothing is sent"), KeyMapping::Verbatim)
+    Wire::new(Servers::new(&url, None).expect("nothing is sent"), KeyMapping::After(Vec::new()))
 }
 
 fn answer(value: Value) -> Answer {

@@ -73,8 +73,9 @@ async fn one(wire: &Wire, request: &AcquireRequest, by: Moment) -> StoreResult<A
     const OVERHEAD_BYTES: usize = 96;
     let name = request.names.first();
     let token = request.token.to_hex();
-    let mut command = Cmd::with_capacity(7, name.as_bytes().len() + OVERHEAD_BYTES);
-    command.arg("SET").arg(name.as_bytes()).arg(&token[..]).arg("NX").arg("PX");
+    let key = wire.key(name);
+    let mut command = Cmd::with_capacity(7, key.len() + OVERHEAD_BYTES);
+    command.arg("SET").arg(&key[..]).arg(&token[..]).arg("NX").arg("PX");
     command.arg(request.ttl.as_millis()).arg("GET");
     let mut question = Question::command(command, Again::Harmless, Order::Any);
     question.route = wire.route(name);

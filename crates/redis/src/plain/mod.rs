@@ -1,6 +1,8 @@
 //! The plain dialect: a string with a ttl at the very name of the lock, compared before it is
 //! changed: what redislock, redsync, redlock, redis-py and many others use. Both sides exclude each
-//! other on the same key.
+//! other on the same key. Some write something of theirs before the name: the prefix, `mutex:` for
+//! redis-semaphore, `redlock:` for pottery, `lock:` for python-redis-lock, the registry key and a
+//! colon for Spring's RedisLockRegistry.
 //!
 //! The value is our token in 32 hexadecimal digits, other libraries' are any bytes. There is no
 //! fencing token, no metadata, and nothing is remembered of a lock that was released.
@@ -54,12 +56,8 @@ impl Plug for Plain {
     }
 
     fn keys(&self, prefix: Option<&str>) -> Result<KeyMapping, String> {
-        match prefix {
-            None => Ok(KeyMapping::Verbatim),
-            Some(_) => {
-                Err("the plain dialect has no key prefix: its keys are the names themselves".into())
-            }
-        }
+        KeyMapping::after(prefix.unwrap_or_default())
+            .ok_or_else(|| "a key prefix has at most 128 bytes".to_owned())
     }
 
     verbs!(

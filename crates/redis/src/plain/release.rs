@@ -25,7 +25,7 @@ pub(crate) async fn release(
     if request.names.len() == 1
         && let Some(shortcut) = wire.connections.shortcut()
         && let Some(command) =
-            shortcut.delete(request.names.first().as_bytes(), &request.token.to_hex())
+            shortcut.delete(&wire.key(request.names.first()), &request.token.to_hex())
     {
         match Box::pin(shortly(wire, command, by)).await? {
             Short::Deleted(reply) => return Ok(reply),
