@@ -71,6 +71,8 @@ pub const PEERS: &[Peer] = &[
     plain("sesamecare redlock", "node", "sesamecare", "Node"),
     plain("redlock-universal", "node", "redlock-universal", "Node"),
     Peer { prefix: "mutex:", ..plain("redis-semaphore", "node", "redis-semaphore", "Node") },
+    Peer { in_small: true, ..plain("redislock", "go", "redislock", "Go") },
+    plain("redsync", "go", "redsync", "Go"),
     plain("rslock", "rslock", "lock", "Rust"),
     plain("redlock", "redlock", "lock", "Rust"),
 ];
