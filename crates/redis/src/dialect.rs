@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{native::Native, plain::Plain, plug::Plug};
+use crate::{native::Native, plain::formats, plug::Plug};
 
 /// The wire format of the locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -15,11 +15,49 @@ pub enum Dialect {
     /// A string taken by `SET NX PX` at the very name of the lock: what redislock, redsync,
     /// redlock, redis-py and others use. No fencing tokens, no metadata.
     Plain,
+    /// bsm/redislock (Go): the name is the key, the value a token of 22 characters.
+    Redislock,
+    /// redsync (Go): the name is the key, the value 24 characters of base64.
+    Redsync,
+    /// node-redlock, redlock-universal, rslock, redlock-rs and redlock-rb: the name is the key,
+    /// the value 32 hexadecimal digits.
+    Redlock,
+    /// The mutex of redis-semaphore (Node): keys begin with `mutex:`.
+    RedisSemaphore,
+    /// pottery (Python): keys begin with `redlock:`.
+    Pottery,
+    /// The lock of redis-py: the name is the key, the value 32 hexadecimal digits.
+    RedisPy,
+    /// python-redis-lock: keys begin with `lock:`. A release also wakes its waiters, by the list
+    /// `lock-signal:` and the name. Not on a cluster.
+    PythonRedisLock,
+    /// ShedLock (Java): keys begin with `job-lock:default:`.
+    Shedlock,
+    /// The mutex of DistributedLock.Redis (.NET): no prefix unless one is asked for.
+    DistributedLockNet,
+    /// Laravel (PHP): its prefixes are those of the application, so that one has to be given.
+    Laravel,
+    /// Symfony Lock before 5.2 (PHP): the name is the key, the value base64.
+    SymfonyString,
 }
 
 impl Dialect {
     /// All of them.
-    pub const ALL: &'static [Self] = &[Self::Native, Self::Plain];
+    pub const ALL: &'static [Self] = &[
+        Self::Native,
+        Self::Plain,
+        Self::Redislock,
+        Self::Redsync,
+        Self::Redlock,
+        Self::RedisSemaphore,
+        Self::Pottery,
+        Self::RedisPy,
+        Self::PythonRedisLock,
+        Self::Shedlock,
+        Self::DistributedLockNet,
+        Self::Laravel,
+        Self::SymfonyString,
+    ];
 
     /// Its name, as in [`Capabilities::dialect`](fencelock_store::Capabilities::dialect).
     #[must_use]
@@ -27,6 +65,17 @@ impl Dialect {
         match self {
             Self::Native => "native",
             Self::Plain => "plain",
+            Self::Redislock => "redislock",
+            Self::Redsync => "redsync",
+            Self::Redlock => "redlock",
+            Self::RedisSemaphore => "redis-semaphore",
+            Self::Pottery => "pottery",
+            Self::RedisPy => "redis-py",
+            Self::PythonRedisLock => "python-redis-lock",
+            Self::Shedlock => "shedlock",
+            Self::DistributedLockNet => "distributed-lock-net",
+            Self::Laravel => "laravel",
+            Self::SymfonyString => "symfony-string",
         }
     }
 
@@ -34,7 +83,18 @@ impl Dialect {
     pub(crate) fn plug(self) -> &'static dyn Plug {
         match self {
             Self::Native => &Native,
-            Self::Plain => &Plain,
+            Self::Plain => &formats::PLAIN,
+            Self::Redislock => &formats::REDISLOCK,
+            Self::Redsync => &formats::REDSYNC,
+            Self::Redlock => &formats::REDLOCK,
+            Self::RedisSemaphore => &formats::REDIS_SEMAPHORE,
+            Self::Pottery => &formats::POTTERY,
+            Self::RedisPy => &formats::REDIS_PY,
+            Self::PythonRedisLock => &formats::PYTHON_REDIS_LOCK,
+            Self::Shedlock => &formats::SHEDLOCK,
+            Self::DistributedLockNet => &formats::DISTRIBUTED_LOCK_NET,
+            Self::Laravel => &formats::LARAVEL,
+            Self::SymfonyString => &formats::SYMFONY_STRING,
         }
     }
 }

@@ -27,6 +27,7 @@ const ASKED: &[(&str, &[&str])] = &[
     ("HLEN", &["@"]),
     ("HMGET", &["@", "r"]),
     ("HSET", &["@", "r", ""]),
+    ("LPUSH", &["@", ""]),
     ("MGET", &["@"]),
     ("PEXPIRE", &["@", "1", "GT"]),
     ("PEXPIRETIME", &["@"]),

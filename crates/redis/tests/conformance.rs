@@ -1,4 +1,4 @@
-//! Both dialects keep the Contract, on a real server whose clock the suite moves.
+//! The dialects keep the Contract, on a real server whose clock the suite moves.
 
 mod support;
 
@@ -11,7 +11,6 @@ use fencelock_store::{
 };
 use fencelock_testkit::RedisServer;
 use proptest::{prelude::*, test_runner::TestRunner};
-use support::key_of;
 
 /// A server for one case.
 struct Server {
@@ -27,6 +26,13 @@ impl Server {
 
     fn strict() -> Self {
         Self { is_strict: true, ..Self::new(Dialect::Native) }
+    }
+
+    fn key(&self, name: &LockName) -> Vec<u8> {
+        match self.dialect {
+            Dialect::PythonRedisLock => [b"lock:", name.as_bytes()].concat(),
+            dialect => support::key_of(dialect, name),
+        }
     }
 
     fn store(&self) -> RedisStore {
@@ -74,7 +80,7 @@ impl Harness for Server {
 
     async fn plant_foreign(&self, _: &RedisStore, name: &LockName) -> bool {
         let mut connection = self.server.connect();
-        let key = key_of(self.dialect, name);
+        let key = self.key(name);
         redis::cmd("DEL").arg(&key).exec(&mut connection).expect("the place is free");
         redis::cmd("HSET").arg(key).arg("owner").arg("1").exec(&mut connection).expect("planted");
         true
@@ -82,7 +88,7 @@ impl Harness for Server {
 
     async fn read_foreign(&self, _: &RedisStore, name: &LockName) -> Option<Vec<u8>> {
         let mut connection = self.server.connect();
-        let key = key_of(self.dialect, name);
+        let key = self.key(name);
         let value: Option<Vec<u8>> =
             redis::cmd("DUMP").arg(&key).query(&mut connection).expect("the server answers");
         let ends: i64 =
@@ -111,6 +117,18 @@ mod plain {
     use super::*;
 
     fencelock_store::conformance_suite!(Server::new(Dialect::Plain));
+}
+
+mod redislock {
+    use super::*;
+
+    fencelock_store::conformance_suite!(Server::new(Dialect::Redislock));
+}
+
+mod python_redis_lock {
+    use super::*;
+
+    fencelock_store::conformance_suite!(Server::new(Dialect::PythonRedisLock));
 }
 
 /// Goal: equal answers of the plain dialect and the table, as far as it can keep what the table

@@ -5,12 +5,12 @@ use std::{sync::LazyLock, time::Duration};
 
 use fencelock_core::{
     AcquireRequest, Acquired, Busy, Fence, Foreign, Grant, Holder, Inspection, Moment, Novelty,
-    Refusal,
+    Proof, Refusal,
 };
 use fencelock_store::{Reply, StoreErrorKind, StoreResult};
 use redis::{Cmd, Value};
 
-use super::{Plain, UNKNOWN_LETTER, inspect::look, lettered};
+use super::{Format, UNKNOWN_LETTER, inspect::look, lettered};
 use crate::{
     connection::{Again, Order},
     plug::Plug,
@@ -22,27 +22,37 @@ use crate::{
 static SCRIPT: LazyLock<Script> = script!("../scripts/plain/acquire.lua");
 
 pub(crate) async fn acquire(
+    format: &Format,
     wire: &Wire,
     request: &AcquireRequest,
     by: Moment,
 ) -> StoreResult<Acquired> {
-    Plain.check(
+    format.check(
         wire,
         &[
             (request.floor.is_some() || request.proposed.is_some(), "fencing tokens"),
             (request.deadline.is_some(), "deadlines, since it does not know the server's time"),
             (!request.mode.is_exclusive(), "locks that several hold together"),
+            (
+                format.signal.is_some() && wire.connections.is_cluster(),
+                "place on a cluster, where a lock and its signal are in different slots",
+            ),
         ],
     )?;
     if request.names.len() == 1 {
-        return one(wire, request, by).await;
+        return one(format, wire, request, by).await;
     }
-    Box::pin(several(wire, request, by)).await
+    Box::pin(several(format, wire, request, by)).await
 }
 
-async fn several(wire: &Wire, request: &AcquireRequest, by: Moment) -> StoreResult<Acquired> {
+async fn several(
+    format: &Format,
+    wire: &Wire,
+    request: &AcquireRequest,
+    by: Moment,
+) -> StoreResult<Acquired> {
     let mut question = wire.script(&SCRIPT, &request.names, 2, 64);
-    question.arg(&request.token.to_hex());
+    question.arg(&format.value(&request.token));
     question.arg(request.ttl.as_millis().to_string().as_bytes());
     let answer = wire.ask(&mut question, by).await?;
     super::read(wire, &answer, |value| decode(request, value))
@@ -69,10 +79,15 @@ fn repeated(request: &AcquireRequest, left: Option<Duration>) -> Acquired {
     Acquired::Granted(Grant::new(Fence::None, left, Novelty::Repeated))
 }
 
-async fn one(wire: &Wire, request: &AcquireRequest, by: Moment) -> StoreResult<Acquired> {
+async fn one(
+    format: &Format,
+    wire: &Wire,
+    request: &AcquireRequest,
+    by: Moment,
+) -> StoreResult<Acquired> {
     const OVERHEAD_BYTES: usize = 96;
     let name = request.names.first();
-    let token = request.token.to_hex();
+    let token = format.value(&request.token);
     let key = wire.key(name);
     let mut command = Cmd::with_capacity(7, key.len() + OVERHEAD_BYTES);
     command.arg("SET").arg(&key[..]).arg(&token[..]).arg("NX").arg("PX");
@@ -82,7 +97,7 @@ async fn one(wire: &Wire, request: &AcquireRequest, by: Moment) -> StoreResult<A
     let answer = match wire.ask(&mut question, by).await {
         // A value of another type is an answer, not a failure.
         Err(error) if error.kind() == StoreErrorKind::Protocol => {
-            return Box::pin(of_another_type(wire, request, by, error)).await;
+            return Box::pin(of_another_type(format, wire, request, by, error)).await;
         }
         other => other?,
     };
@@ -90,22 +105,23 @@ async fn one(wire: &Wire, request: &AcquireRequest, by: Moment) -> StoreResult<A
         return Ok(Reply::new(fresh(request)).of(answer.greeting.incarnation));
     }
     let reply = super::read(wire, &answer, |value| bytes(value).map(|value| value == token))?;
-    Box::pin(held(wire, request, reply.answer, by)).await
+    Box::pin(held(format, wire, request, reply.answer, by)).await
 }
 
 /// Somebody holds it: we, as the reply said, or another. How long it runs is a second question, and
 /// the holder may have changed before it.
 async fn held(
+    format: &Format,
     wire: &Wire,
     request: &AcquireRequest,
     was_ours: bool,
     by: Moment,
 ) -> StoreResult<Acquired> {
-    let (name, token) = (request.names.first(), request.token.to_hex());
-    let seen = look(wire, std::slice::from_ref(name), by).await?;
+    let (name, token) = (request.names.first(), Proof::from(request.token));
+    let seen = look(format, wire, std::slice::from_ref(name), by).await?;
     let answer = match seen.answer.into_iter().next() {
         Some(Inspection::Held(holder)) => {
-            let ours = holder.proof.as_ref().is_some_and(|proof| proof.reveal() == token);
+            let ours = holder.proof.as_ref() == Some(&token);
             match (was_ours, ours) {
                 (true, true) => repeated(request, holder.remaining),
                 (true, false) => Acquired::Refused(Refusal::TokenRetired),
@@ -122,6 +138,7 @@ async fn held(
 }
 
 async fn of_another_type(
+    format: &Format,
     wire: &Wire,
     request: &AcquireRequest,
     by: Moment,
@@ -132,7 +149,7 @@ async fn of_another_type(
         return Err(error);
     }
     let name = request.names.first();
-    let seen = look(wire, std::slice::from_ref(name), by).await?;
+    let seen = look(format, wire, std::slice::from_ref(name), by).await?;
     let answer = match seen.answer.into_iter().next() {
         Some(Inspection::Foreign(kind)) => Acquired::Foreign(Foreign::new(name.clone(), kind)),
         // It went in between: the lock was not free when it was asked for.

@@ -6,7 +6,7 @@ use fencelock_core::{ExchangeRequest, Exchanged, Fence, Grant, Moment, Novelty, 
 use fencelock_store::StoreResult;
 use redis::Value;
 
-use super::{Plain, UNKNOWN_LETTER, lettered, not_held, passed_on};
+use super::{Format, UNKNOWN_LETTER, lettered, not_held, passed_on};
 use crate::{
     plug::Plug,
     reply::{bytes, time_left},
@@ -19,11 +19,12 @@ static SCRIPT: LazyLock<Script> =
     script!("../scripts/plain/held.lua", "../scripts/plain/exchange_token.lua");
 
 pub(crate) async fn exchange_token(
+    format: &Format,
     wire: &Wire,
     request: &ExchangeRequest,
     by: Moment,
 ) -> StoreResult<Exchanged> {
-    Plain.check(
+    format.check(
         wire,
         &[
             (request.floor.is_some(), "fencing tokens"),
@@ -31,8 +32,8 @@ pub(crate) async fn exchange_token(
         ],
     )?;
     let mut question = wire.script(&SCRIPT, &request.names, 3, 96);
-    question.arg(&request.from.to_hex());
-    question.arg(&request.to.to_hex());
+    question.arg(&format.value(&request.from));
+    question.arg(&format.value(&request.to));
     question.arg(request.ttl.as_millis().to_string().as_bytes());
     let answer = wire.ask(&mut question, by).await?;
     if let Ok((b'n', [why])) = lettered(&answer.value)

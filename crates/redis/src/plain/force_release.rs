@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use fencelock_core::{ForceReleaseRequest, Forced, Inspection, Moment};
 use fencelock_store::StoreResult;
 
-use super::{UNKNOWN_LETTER, inspect::seen};
+use super::{Format, UNKNOWN_LETTER, inspect::seen, signal::signalled};
 use crate::{
     connection::Again,
     reply::list,
@@ -13,18 +13,22 @@ use crate::{
     wire::Wire,
 };
 
-static SCRIPT: LazyLock<Script> = script!("../scripts/plain/force_release.lua");
+static SCRIPT: LazyLock<Script> =
+    script!("../scripts/plain/delete.lua", "../scripts/plain/force_release.lua");
+static SIGNALS: LazyLock<Script> =
+    script!("../scripts/plain/signal.lua", "../scripts/plain/force_release.lua");
 
 pub(crate) async fn force_release(
+    format: &Format,
     wire: &Wire,
     request: &ForceReleaseRequest,
     by: Moment,
 ) -> StoreResult<Forced> {
     // Never twice: the second copy could hit the next holder.
-    let names = std::iter::once(&request.name);
-    let mut question = wire.script_on(&SCRIPT, names, 0, 0).again(Again::Never);
+    let names = std::slice::from_ref(&request.name);
+    let mut question = signalled(format, wire, (&SCRIPT, &SIGNALS), names).again(Again::Never);
     let answer = wire.ask(&mut question, by).await?;
-    super::read(wire, &answer, |value| match seen(list(value)?)? {
+    super::read(wire, &answer, |value| match seen(format, list(value)?)? {
         Inspection::Held(holder) => Ok(Forced::Removed(holder)),
         Inspection::Free { .. } => Ok(Forced::WasFree),
         Inspection::Foreign(kind) => Ok(Forced::Foreign(kind)),

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use fencelock_core::{HealRequest, Healed, Moment};
 use fencelock_store::StoreResult;
 
-use super::{Plain, UNKNOWN_LETTER, busy, foreign, lettered};
+use super::{Format, UNKNOWN_LETTER, busy, foreign, lettered};
 use crate::{
     plug::Plug,
     script::{Script, script},
@@ -14,8 +14,13 @@ use crate::{
 
 static SCRIPT: LazyLock<Script> = script!("../scripts/plain/heal.lua");
 
-pub(crate) async fn heal(wire: &Wire, request: &HealRequest, by: Moment) -> StoreResult<Healed> {
-    Plain.check(
+pub(crate) async fn heal(
+    format: &Format,
+    wire: &Wire,
+    request: &HealRequest,
+    by: Moment,
+) -> StoreResult<Healed> {
+    format.check(
         wire,
         &[
             (request.fencing_token.is_some(), "fencing tokens"),
@@ -23,7 +28,7 @@ pub(crate) async fn heal(wire: &Wire, request: &HealRequest, by: Moment) -> Stor
         ],
     )?;
     let mut question = wire.script(&SCRIPT, &request.names, 2, 64);
-    question.arg(&request.token.to_hex());
+    question.arg(&format.value(&request.token));
     question.arg(request.ttl.as_millis().to_string().as_bytes());
     let answer = wire.ask(&mut question, by).await?;
     super::read(wire, &answer, |value| match lettered(value)? {

@@ -3,12 +3,17 @@
 use fencelock_core::{Inspection, ListRequest, Moment, Page};
 use fencelock_store::{Reply, StoreResult};
 
-use super::inspect::look;
+use super::{Format, inspect::look};
 use crate::{scan::scan, wire::Wire};
 
-pub(crate) async fn list(wire: &Wire, request: &ListRequest, by: Moment) -> StoreResult<Page> {
+pub(crate) async fn list(
+    format: &Format,
+    wire: &Wire,
+    request: &ListRequest,
+    by: Moment,
+) -> StoreResult<Page> {
     let found = scan(wire, request, by).await?;
-    let reply = look(wire, &found.names, by).await?;
+    let reply = look(format, wire, &found.names, by).await?;
     let Reply { answer, .. } = &reply;
     let held = |(_, seen): &(_, Inspection)| !matches!(seen, Inspection::Free { .. });
     let locks = found.names.into_iter().zip(answer.iter().cloned()).filter(held).collect();

@@ -1,21 +1,23 @@
-//! The plain dialect: a string with a ttl at the very name of the lock, compared before it is
-//! changed: what redislock, redsync, redlock, redis-py and many others use. Both sides exclude each
-//! other on the same key. Some write something of theirs before the name: the prefix, `mutex:` for
-//! redis-semaphore, `redlock:` for pottery, `lock:` for python-redis-lock, the registry key and a
-//! colon for Spring's RedisLockRegistry.
+//! The plain family: a string with a ttl, compared before it is changed: what redislock, redsync,
+//! redlock, redis-py and many others use. Both sides exclude each other on the same key.
 //!
-//! The value is our token in 32 hexadecimal digits, other libraries' are any bytes. There is no
-//! fencing token, no metadata, and nothing is remembered of a lock that was released.
+//! A [`Format`] says where a library has that key and how it writes a token; other clients' values
+//! are any bytes. There is no fencing token, no metadata, and nothing is remembered of a lock that
+//! was released. A key without a ttl is held by somebody for ever.
 
 mod acquire;
 mod exchange_token;
 mod force_release;
+mod format;
+pub(crate) mod formats;
 mod heal;
 mod inspect;
 mod list;
+mod owner;
 mod release;
 mod renew;
 mod shorten;
+mod signal;
 
 use fencelock_core::{
     AcquireRequest, Acquired, Busy, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced,
@@ -38,29 +40,45 @@ use self::{
     shorten::shorten,
 };
 use crate::{
-    Dialect,
     connection::Answer,
     keys::KeyMapping,
-    plug::{Plug, verbs},
+    plug::Plug,
     reply::{Odd, bytes, foreign_type, number, time_left},
     wire::Wire,
 };
 
-/// How it is spoken.
-#[derive(Debug)]
-pub(crate) struct Plain;
+pub(crate) use self::{format::Format, owner::Owner};
 
-impl Plug for Plain {
+/// Verbs that are a function of the module, `verb(format, wire, request, by)`.
+macro_rules! verbs_of_format {
+    ($($verb:ident($($request:ident: &$asked:ty)?) -> $answer:ty;)*) => {$(
+        fn $verb<'a>(
+            &'a self,
+            wire: &'a Wire,
+            $($request: &'a $asked,)?
+            by: Moment,
+        ) -> crate::plug::Call<'a, $answer> {
+            Box::pin($verb(self, wire, $($request,)? by))
+        }
+    )*};
+}
+
+impl Plug for Format {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::bare(Dialect::Plain.name())
+        Capabilities::bare(self.name)
     }
 
     fn keys(&self, prefix: Option<&str>) -> Result<KeyMapping, String> {
-        KeyMapping::after(prefix.unwrap_or_default())
-            .ok_or_else(|| "a key prefix has at most 128 bytes".to_owned())
+        let Some(prefix) = prefix.or(self.prefix) else {
+            return Err(format!(
+                "the {} dialect needs a key prefix: that of the application's configuration",
+                self.name
+            ));
+        };
+        KeyMapping::after(prefix).ok_or_else(|| "a key prefix has at most 128 bytes".to_owned())
     }
 
-    verbs!(
+    verbs_of_format!(
         reach() -> ();
         acquire(request: &AcquireRequest) -> Acquired;
         renew(batch: &[RenewRequest]) -> Vec<Renewed>;

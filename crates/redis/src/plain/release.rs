@@ -6,7 +6,7 @@ use fencelock_core::{Moment, ReleaseRequest, Released};
 use fencelock_store::{Outcome, Reply, StoreError, StoreErrorKind, StoreResult};
 use redis::{Cmd, Value};
 
-use super::UNKNOWN_LETTER;
+use super::{Format, UNKNOWN_LETTER, signal::signalled};
 use crate::{
     connection::{Again, Order},
     reply::{Odd, bytes},
@@ -14,26 +14,33 @@ use crate::{
     wire::Wire,
 };
 
-static SCRIPT: LazyLock<Script> = script!("../scripts/plain/release.lua");
+static SCRIPT: LazyLock<Script> =
+    script!("../scripts/plain/delete.lua", "../scripts/plain/release.lua");
+static SIGNALS: LazyLock<Script> =
+    script!("../scripts/plain/signal.lua", "../scripts/plain/release.lua");
 
 pub(crate) async fn release(
+    format: &Format,
     wire: &Wire,
     request: &ReleaseRequest,
     by: Moment,
 ) -> StoreResult<Released> {
     let mut resent = false;
     if request.names.len() == 1
+        && format.signal.is_none()
         && let Some(shortcut) = wire.connections.shortcut()
         && let Some(command) =
-            shortcut.delete(&wire.key(request.names.first()), &request.token.to_hex())
+            shortcut.delete(&wire.key(request.names.first()), &format.value(&request.token))
     {
         match Box::pin(shortly(wire, command, by)).await? {
             Short::Deleted(reply) => return Ok(reply),
             Short::Not { was_resent } => resent = was_resent,
         }
     }
-    let mut question = wire.script(&SCRIPT, &request.names, 1, 48).order(Order::Behind);
-    question.arg(&request.token.to_hex());
+    let names = request.names.as_slice();
+    let mut question = signalled(format, wire, (&SCRIPT, &SIGNALS), names).order(Order::Behind);
+    question.arg(&format.value(&request.token));
+    question.arg(names.len().to_string().as_bytes());
     let answer = wire.ask(&mut question, by).await?;
     let reply = super::read(wire, &answer, decode)?;
     wire.settle_release(reply, answer.resent || resent)

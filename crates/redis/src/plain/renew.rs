@@ -6,7 +6,7 @@ use fencelock_core::{Moment, RenewRequest, Renewed};
 use fencelock_store::StoreResult;
 use redis::Value;
 
-use super::not_held;
+use super::{Format, not_held};
 use crate::{
     reply::{Odd, bytes, list, number, time_left},
     rights,
@@ -18,20 +18,26 @@ static SCRIPT: LazyLock<Script> =
     script!("../scripts/plain/held.lua", "../scripts/plain/renew.lua");
 
 pub(crate) async fn renew(
+    format: &Format,
     wire: &Wire,
     batch: &[RenewRequest],
     by: Moment,
 ) -> StoreResult<Vec<Renewed>> {
     let batch = wire.batch(batch);
-    wire.in_steps(&batch, by, |part| step(wire, part, by)).await
+    wire.in_steps(&batch, by, |part| step(format, wire, part, by)).await
 }
 
-async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec<Renewed>> {
+async fn step(
+    format: &Format,
+    wire: &Wire,
+    part: &[RenewRequest],
+    by: Moment,
+) -> StoreResult<Vec<Renewed>> {
     let names = part.iter().flat_map(|request| request.names.iter());
     let mut question = wire.script_on(&SCRIPT, names, 3 * part.len(), 64 * part.len());
     for request in part {
         question.arg(request.names.len().to_string().as_bytes());
-        question.arg(&request.token.to_hex());
+        question.arg(&format.value(&request.token));
         question.arg(request.ttl.as_millis().to_string().as_bytes());
     }
     let answer = wire.ask(&mut question, by).await?;

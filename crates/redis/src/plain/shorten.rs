@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use fencelock_core::{Moment, ShortenRequest, Shortened};
 use fencelock_store::StoreResult;
 
-use super::{not_held, passed_on};
+use super::{Format, not_held, passed_on};
 use crate::{
     reply::{bytes, number, time_left},
     rights,
@@ -17,12 +17,13 @@ static SCRIPT: LazyLock<Script> =
     script!("../scripts/plain/held.lua", "../scripts/plain/shorten.lua");
 
 pub(crate) async fn shorten(
+    format: &Format,
     wire: &Wire,
     request: &ShortenRequest,
     by: Moment,
 ) -> StoreResult<Shortened> {
     let mut question = wire.script(&SCRIPT, &request.names, 2, 64);
-    question.arg(&request.token.to_hex());
+    question.arg(&format.value(&request.token));
     question.arg(request.ttl.as_millis().to_string().as_bytes());
     let answer = wire.ask(&mut question, by).await?;
     if let Some(refused) = bytes(&answer.value).ok().and_then(passed_on) {

@@ -21,7 +21,7 @@ pub(crate) fn decode_everything(value: &Value) {
         let _ = foreign(rest, &names);
     }
     if let Ok(list) = crate::reply::list(value) {
-        let _ = inspect::seen(list);
+        let _ = inspect::seen(&formats::PLAIN, list);
     }
 }
 

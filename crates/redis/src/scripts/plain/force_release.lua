@@ -1,6 +1,7 @@
--- force_release (plain): delete a string, whatever it says.
+-- force_release (plain): delete a string, whatever it says. Begins with delete.lua or
+-- signal.lua.
 --
--- KEYS  1 the name
+-- KEYS  1 the name; behind signal.lua 2 its list
 -- ARGV  none
 --
 -- Reply: a list of three elements
@@ -21,5 +22,5 @@ if type(value) == 'table' then
   return { 'f', redis.pcall('TYPE', KEYS[1]).ok or '', 0 }
 end
 local left = redis.call('PTTL', KEYS[1])
-redis.call('DEL', KEYS[1])
+delete(1, 1)
 return { 'h', value, left }

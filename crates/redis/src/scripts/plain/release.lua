@@ -1,22 +1,24 @@
--- release (plain): compare and delete, of every name that still holds the token.
+-- release (plain): compare and delete, of every name that still holds the token. Begins with
+-- delete.lua or signal.lua.
 --
--- KEYS  the names, in order, none twice
--- ARGV  1 token
+-- KEYS  the names, in order, none twice; behind signal.lua then the list of each
+-- ARGV  1 token, 2 how many names (decimal)
 --
 -- Reply, the worst letter over all names
 --   h  deleted now   x  nothing was there   t  something else was there, and is untouched
 --
 -- Atomic: all of it. Each key is read before it is deleted.
 
-if #KEYS == 1 and redis.pcall('GET', KEYS[1]) == ARGV[1] then
-  redis.call('DEL', KEYS[1])
+local names = tonumber(ARGV[2])
+if names == 1 and redis.pcall('GET', KEYS[1]) == ARGV[1] then
+  delete(1, names)
   return 'h'
 end
 local gone, taken = false, false
-for i = 1, #KEYS do
+for i = 1, names do
   local value = redis.pcall('GET', KEYS[i])
   if value == ARGV[1] then
-    redis.call('DEL', KEYS[i])
+    delete(i, names)
   elseif not value then
     gone = true
   else

@@ -1,0 +1,6 @@
+//! The mutex of DistributedLock.Redis 1 (.NET), on one server.
+
+use crate::plain::{Format, Owner};
+
+pub(crate) static DISTRIBUTED_LOCK_NET: Format =
+    Format { name: "distributed-lock-net", prefix: Some(""), owner: Owner::Hex, signal: None };

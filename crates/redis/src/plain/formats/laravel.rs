@@ -1,0 +1,6 @@
+//! The RedisLock of Laravel's cache (PHP), behind the prefixes of its configuration.
+
+use crate::plain::{Format, Owner};
+
+pub(crate) static LARAVEL: Format =
+    Format { name: "laravel", prefix: None, owner: Owner::Hex, signal: None };

@@ -1,0 +1,6 @@
+//! The Redlock of pottery 3 (Python), on one server.
+
+use crate::plain::{Format, Owner};
+
+pub(crate) static POTTERY: Format =
+    Format { name: "pottery", prefix: Some("redlock:"), owner: Owner::Uuid, signal: None };

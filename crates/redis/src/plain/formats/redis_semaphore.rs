@@ -1,0 +1,6 @@
+//! The mutex of redis-semaphore 5 (Node).
+
+use crate::plain::{Format, Owner};
+
+pub(crate) static REDIS_SEMAPHORE: Format =
+    Format { name: "redis-semaphore", prefix: Some("mutex:"), owner: Owner::Uuid, signal: None };

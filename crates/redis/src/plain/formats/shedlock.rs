@@ -1,0 +1,10 @@
+//! The Redis provider of ShedLock 7 (Java); its default release compares nothing.
+
+use crate::plain::{Format, Owner};
+
+pub(crate) static SHEDLOCK: Format = Format {
+    name: "shedlock",
+    prefix: Some("job-lock:default:"),
+    owner: Owner::Uuid,
+    signal: None,
+};

@@ -1,0 +1,160 @@
+//! The formats of the plain family on the wire: what other libraries find there, and that both
+//! sides exclude each other.
+
+mod support;
+
+use fencelock_core::{Acquired, ForceReleaseRequest, Released, Token};
+use fencelock_redis::{Dialect, RedisStore};
+use fencelock_store::Store as _;
+use fencelock_testkit::RedisServer;
+use support::{acquire, name, release, soon, take};
+
+/// A token without zeros at its end, so that all characters count.
+const TOKEN: [u8; 16] = *b"\xff\xfe\xfd\x00lease of our";
+
+/// What the libraries find for the name `n`: the format, its key and the value of [`TOKEN`].
+const WIRE: [(Dialect, &str, &str); 11] = [
+    (Dialect::Plain, "n", HEX),
+    (Dialect::Redislock, "n", "__79AGxlYXNlIG9mIG91cg"),
+    (Dialect::Redsync, "n", BASE64),
+    (Dialect::Redlock, "n", HEX),
+    (Dialect::RedisSemaphore, "mutex:n", UUID),
+    (Dialect::Pottery, "redlock:n", UUID),
+    (Dialect::RedisPy, "n", HEX),
+    (Dialect::PythonRedisLock, "lock:n", BASE64),
+    (Dialect::Shedlock, "job-lock:default:n", UUID),
+    (Dialect::DistributedLockNet, "n", HEX),
+    (Dialect::SymfonyString, "n", BASE64),
+];
+const HEX: &str = "fffefd006c65617365206f66206f7572";
+const UUID: &str = "fffefd00-6c65-6173-6520-6f66206f7572";
+const BASE64: &str = "//79AGxlYXNlIG9mIG91cg==";
+
+/// What other libraries run to release and to prolong.
+const COMPARE_AND_DELETE: &str =
+    "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) end return 0";
+
+fn store(server: &RedisServer, dialect: Dialect, prefix: Option<&str>) -> RedisStore {
+    let builder = RedisStore::builder(server.url().parse().expect("a url")).dialect(dialect);
+    let builder = match prefix {
+        None => builder,
+        Some(prefix) => builder.prefix(prefix),
+    };
+    builder.build().expect("the settings are valid")
+}
+
+fn ask<A: redis::FromRedisValue>(server: &RedisServer, words: &[&str]) -> A {
+    let mut command = redis::cmd(words[0]);
+    command.arg(&words[1..]);
+    command.query(&mut server.connect()).expect("the server answers")
+}
+
+/// Takes it as the others do.
+fn others_take(server: &RedisServer, key: &str) -> bool {
+    let answer: Option<String> = ask(server, &["SET", key, "theirs", "NX", "PX", "30000"]);
+    answer.is_some()
+}
+
+fn others_release(server: &RedisServer, key: &str, value: &str) -> i64 {
+    ask(server, &["EVAL", COMPARE_AND_DELETE, "1", key, value])
+}
+
+#[tokio::test]
+async fn a_lease_stands_where_and_as_the_library_would_have_written_it() {
+    let server = RedisServer::start();
+    for (dialect, key, value) in WIRE {
+        let store = store(&server, dialect, None);
+        let token = Token::from_bytes(TOKEN);
+        let _ = take(&store, "n", token).await;
+        assert_eq!(ask::<Vec<String>>(&server, &["KEYS", "*"]), [key], "{dialect}");
+        assert_eq!(ask::<String>(&server, &["GET", key]), value, "{dialect}");
+        let left: i64 = ask(&server, &["PTTL", key]);
+        assert!((1..=30_000).contains(&left), "{dialect}: {left}");
+        let released = release(&store, "n", token).await.expect("the store answers");
+        assert_eq!(released, Released::Held, "{dialect}");
+        assert_eq!(ask::<i64>(&server, &["EXISTS", key]), 0, "{dialect}");
+        server.cli(&["FLUSHALL"]);
+    }
+}
+
+#[tokio::test]
+async fn both_sides_exclude_each_other_and_release_only_their_own() {
+    let server = RedisServer::start();
+    for (dialect, key, value) in WIRE {
+        let store = store(&server, dialect, None);
+        let token = Token::from_bytes(TOKEN);
+        assert!(others_take(&server, key), "{dialect}");
+        let answer = acquire(&store, "n", token).await.expect("the store answers").answer;
+        assert!(matches!(answer, Acquired::Busy(_)), "{dialect}: {answer:?}");
+        let released = release(&store, "n", token).await.expect("the store answers");
+        assert_eq!(released, Released::Taken, "{dialect}");
+        assert_eq!(others_release(&server, key, "theirs"), 1, "{dialect}");
+
+        let _ = take(&store, "n", token).await;
+        assert!(!others_take(&server, key), "{dialect}");
+        assert_eq!(others_release(&server, key, "theirs"), 0, "{dialect}");
+        assert_eq!(others_release(&server, key, value), 1, "{dialect}: a hand-over");
+        server.cli(&["FLUSHALL"]);
+    }
+}
+
+#[tokio::test]
+async fn a_key_without_a_ttl_is_held_for_ever() {
+    let server = RedisServer::start();
+    for (dialect, key, _) in WIRE {
+        ask::<()>(&server, &["SET", key, "theirs"]);
+        let store = store(&server, dialect, None);
+        let answer = acquire(&store, "n", Token::from_bytes(TOKEN)).await;
+        match answer.expect("the store answers").answer {
+            Acquired::Busy(busy) => assert_eq!(busy.holder.remaining, None, "{dialect}"),
+            other => panic!("{dialect}: {other:?}"),
+        }
+        server.cli(&["FLUSHALL"]);
+    }
+}
+
+#[tokio::test]
+async fn a_prefix_replaces_that_of_the_library_and_laravel_needs_one() {
+    let server = RedisServer::start();
+    for dialect in
+        [Dialect::Redislock, Dialect::Pottery, Dialect::DistributedLockNet, Dialect::Laravel]
+    {
+        let _ =
+            take(&store(&server, dialect, Some("app-cache-")), "n", Token::from_bytes(TOKEN)).await;
+        assert_eq!(ask::<Vec<String>>(&server, &["KEYS", "*"]), ["app-cache-n"], "{dialect}");
+        server.cli(&["FLUSHALL"]);
+    }
+    let builder =
+        |dialect| RedisStore::builder(server.url().parse().expect("a url")).dialect(dialect);
+    assert!(builder(Dialect::Laravel).build().is_err());
+}
+
+#[tokio::test]
+async fn a_release_signals_the_waiters_of_python_redis_lock() {
+    let server = RedisServer::start();
+    let store = store(&server, Dialect::PythonRedisLock, None);
+    let token = Token::from_bytes(TOKEN);
+    let signal = "lock-signal:n";
+    // Another's lock is not signalled; nor is a list made longer by a release.
+    for round in 0..3 {
+        if round == 0 {
+            assert!(others_take(&server, "lock:n"));
+            let _ = release(&store, "n", token).await.expect("the store answers");
+            assert_eq!(ask::<i64>(&server, &["EXISTS", signal]), 0);
+            let forced = ForceReleaseRequest::new(name("n"));
+            let _ = store.force_release(&forced, soon(&store)).await.expect("the store answers");
+        } else {
+            // What is left of earlier signals is replaced: one waiter is woken by one release.
+            ask::<()>(&server, &["DEL", signal]);
+            ask::<()>(&server, &["RPUSH", signal, "old", "older"]);
+            let _ = take(&store, "n", token).await;
+            let _ = release(&store, "n", token).await.expect("the store answers");
+        }
+        // It lives for a second: what is read in one step is there whole, or gone already.
+        let script = "return {redis.call('lrange',KEYS[1],0,-1),redis.call('pttl',KEYS[1])}";
+        let (items, left): (Vec<String>, i64) = ask(&server, &["EVAL", script, "1", signal]);
+        let is_gone = items.is_empty() && left == -2;
+        assert!(is_gone || (items == ["1"] && (0..=1_000).contains(&left)), "{items:?} {left}");
+        assert_eq!(ask::<i64>(&server, &["EXISTS", "lock:n"]), 0);
+    }
+}
