@@ -24,8 +24,8 @@ pub struct Peer {
     pub language: &'static str,
     /// The dialect of our side.
     pub dialect: &'static str,
-    /// What the library writes before a name: our key prefix.
-    pub prefix: &'static str,
+    /// The key of a lock called `NAME`, as the README shows it.
+    pub key: &'static str,
     /// How long one of its acquires waits, in milliseconds; a busy one is asked again.
     pub wait_ms: u64,
     /// Whether the small matrix has it: one for each family of languages.
@@ -34,19 +34,20 @@ pub struct Peer {
     pub not_checked: &'static [(Check, &'static str)],
 }
 
-const fn plain(
+const fn peer(
     name: &'static str,
     folder: &'static str,
     kind: &'static str,
     language: &'static str,
+    dialect: &'static str,
 ) -> Peer {
     Peer {
         name,
         folder,
         kind,
         language,
-        dialect: "plain",
-        prefix: "",
+        dialect,
+        key: "NAME",
         wait_ms: 20_000,
         in_small: false,
         not_checked: &[],
@@ -55,26 +56,29 @@ const fn plain(
 
 /// All of them.
 pub const PEERS: &[Peer] = &[
-    Peer { in_small: true, ..plain("redis-py", "python", "redis-py", "Python") },
-    plain("redis-py, asyncio", "python", "redis-py-asyncio", "Python"),
+    Peer { in_small: true, ..peer("redis-py", "python", "redis-py", "Python", "redis-py") },
+    peer("redis-py, asyncio", "python", "redis-py-asyncio", "Python", "redis-py"),
     Peer {
-        prefix: "lock:",
-        // Its waiter hears only the signal, which our plain release does not give: it tries again
-        // when its wait is over.
+        key: "lock:NAME",
+        // Its waiter hears only the signal, which a dead holder does not give: it tries again when its
+        // wait is over.
         wait_ms: 1000,
-        not_checked: &[(Check::WokenByUs, "plain gives no signal")],
-        ..plain("python-redis-lock", "python", "python-redis-lock", "Python")
+        in_small: true,
+        ..peer("python-redis-lock", "python", "python-redis-lock", "Python", "python-redis-lock")
     },
-    Peer { prefix: "redlock:", ..plain("pottery", "python", "pottery", "Python") },
-    plain("node-redlock 4", "node", "redlock4", "Node"),
-    Peer { in_small: true, ..plain("node-redlock 5", "node", "redlock5", "Node") },
-    plain("sesamecare redlock", "node", "sesamecare", "Node"),
-    plain("redlock-universal", "node", "redlock-universal", "Node"),
-    Peer { prefix: "mutex:", ..plain("redis-semaphore", "node", "redis-semaphore", "Node") },
-    Peer { in_small: true, ..plain("redislock", "go", "redislock", "Go") },
-    plain("redsync", "go", "redsync", "Go"),
-    plain("rslock", "rslock", "lock", "Rust"),
-    plain("redlock", "redlock", "lock", "Rust"),
+    Peer { key: "redlock:NAME", ..peer("pottery", "python", "pottery", "Python", "pottery") },
+    peer("node-redlock 4", "node", "redlock4", "Node", "redlock"),
+    Peer { in_small: true, ..peer("node-redlock 5", "node", "redlock5", "Node", "redlock") },
+    peer("sesamecare redlock", "node", "sesamecare", "Node", "redlock"),
+    peer("redlock-universal", "node", "redlock-universal", "Node", "redlock"),
+    Peer {
+        key: "mutex:NAME",
+        ..peer("redis-semaphore", "node", "redis-semaphore", "Node", "redis-semaphore")
+    },
+    Peer { in_small: true, ..peer("redislock", "go", "redislock", "Go", "redislock") },
+    peer("redsync", "go", "redsync", "Go", "redsync"),
+    peer("rslock", "rslock", "lock", "Rust", "redlock"),
+    peer("redlock", "redlock", "lock", "Rust", "redlock"),
 ];
 
 /// What a build script gave.

@@ -37,7 +37,7 @@ pub fn heads() -> String {
 /// The first two columns of a row, which the table of peers decides.
 #[must_use]
 pub fn beginning(peer: &Peer) -> String {
-    format!("| {} ({}) | {}, `{}NAME` |", peer.name, peer.language, peer.dialect, peer.prefix)
+    format!("| {} ({}) | {}, `{}` |", peer.name, peer.language, peer.dialect, peer.key)
 }
 
 /// What differs between the README and the table of peers.

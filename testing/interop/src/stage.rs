@@ -30,7 +30,6 @@ impl Stage {
         let server = RedisServer::start();
         let locks = fencelock::Client::builder(server.url())
             .dialect(peer.dialect)
-            .key_prefix(peer.prefix)
             .build_blocking()
             .expect("a client");
         Self { peer, monitor: server.monitor(), server, locks }
