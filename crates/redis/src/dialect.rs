@@ -35,6 +35,9 @@ pub enum Dialect {
     Shedlock,
     /// The mutex of DistributedLock.Redis (.NET): no prefix unless one is asked for.
     DistributedLockNet,
+    /// Spring Integration's RedisLockRegistry (Java): the prefix, which has to be given, is the
+    /// registry key. A release also wakes its PUB_SUB_LOCK waiters, of every generation.
+    Spring,
     /// Laravel (PHP): its prefixes are those of the application, so that one has to be given.
     Laravel,
     /// Symfony Lock before 5.2 (PHP): the name is the key, the value base64.
@@ -55,6 +58,7 @@ impl Dialect {
         Self::PythonRedisLock,
         Self::Shedlock,
         Self::DistributedLockNet,
+        Self::Spring,
         Self::Laravel,
         Self::SymfonyString,
     ];
@@ -74,6 +78,7 @@ impl Dialect {
             Self::PythonRedisLock => "python-redis-lock",
             Self::Shedlock => "shedlock",
             Self::DistributedLockNet => "distributed-lock-net",
+            Self::Spring => "spring",
             Self::Laravel => "laravel",
             Self::SymfonyString => "symfony-string",
         }
@@ -93,6 +98,7 @@ impl Dialect {
             Self::PythonRedisLock => &formats::PYTHON_REDIS_LOCK,
             Self::Shedlock => &formats::SHEDLOCK,
             Self::DistributedLockNet => &formats::DISTRIBUTED_LOCK_NET,
+            Self::Spring => &formats::SPRING,
             Self::Laravel => &formats::LARAVEL,
             Self::SymfonyString => &formats::SYMFONY_STRING,
         }

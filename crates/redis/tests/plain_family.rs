@@ -158,3 +158,61 @@ async fn a_release_signals_the_waiters_of_python_redis_lock() {
         assert_eq!(ask::<i64>(&server, &["EXISTS", "lock:n"]), 0);
     }
 }
+
+/// Both generations of its PUB_SUB_LOCK: a pattern of channels of keys, and one of the registry.
+#[tokio::test]
+async fn a_release_is_published_for_every_generation_of_spring() {
+    let server = RedisServer::start();
+    let store = store(&server, Dialect::Spring, Some("reg"));
+    let mut subscriber = server.connect();
+    let mut heard = subscriber.as_pubsub();
+    heard.psubscribe("reg-channel:*").expect("the server answers");
+    heard.subscribe("reg-channel").expect("the server answers");
+    heard.set_read_timeout(Some(std::time::Duration::from_secs(30))).expect("a timeout");
+    let token = Token::from_bytes(TOKEN);
+    // Another's lock is not told of: what is heard first is of the release after.
+    assert!(others_take(&server, "reg:n"));
+    let _ = release(&store, "n", token).await.expect("the store answers");
+    assert_eq!(others_release(&server, "reg:n", "theirs"), 1);
+    for forced in [false, true] {
+        let _ = take(&store, "n", token).await;
+        assert_eq!(ask::<String>(&server, &["GET", "reg:n"]), UUID);
+        if forced {
+            let request = ForceReleaseRequest::new(name("n"));
+            let _ = store.force_release(&request, soon(&store)).await.expect("the store answers");
+        } else {
+            let _ = release(&store, "n", token).await.expect("the store answers");
+        }
+        for channel in ["reg-channel:reg:n", "reg-channel"] {
+            let message = heard.get_message().expect("it is told");
+            assert_eq!(message.get_channel_name(), channel);
+            assert_eq!(message.get_payload::<String>().expect("text"), "reg:n");
+        }
+        assert_eq!(ask::<i64>(&server, &["EXISTS", "reg:n"]), 0);
+    }
+}
+
+/// Goal: UNLINK falls back to DEL, and a right to publish that is missing keeps nobody from giving
+/// back. Method: a user without either.
+#[tokio::test]
+async fn whoever_may_not_unlink_or_publish_still_releases_a_lock_of_spring() {
+    let server = RedisServer::start();
+    server.cli(&["ACL", "SETUSER", "app", "on", ">app", "~*", "+@all", "-unlink", "-publish"]);
+    let url = server.url().replace("redis://", "redis://app:app@");
+    let builder = RedisStore::builder(url.parse().expect("a url")).dialect(Dialect::Spring);
+    let store = builder.prefix("reg").build().expect("the settings are valid");
+    let token = Token::from_bytes(TOKEN);
+    let _ = take(&store, "n", token).await;
+    let released = release(&store, "n", token).await.expect("the store answers");
+    assert_eq!(released, Released::Held);
+    assert_eq!(ask::<i64>(&server, &["EXISTS", "reg:n"]), 0);
+}
+
+#[test]
+fn a_registry_key_is_asked_for_and_is_no_pattern() {
+    let url = "redis://127.0.0.1:9/".parse().expect("a url");
+    let builder = RedisStore::builder(url).dialect(Dialect::Spring);
+    assert!(builder.clone().build().is_err());
+    assert!(builder.clone().prefix("reg*").build().is_err());
+    assert!(builder.prefix("reg").build().is_ok());
+}

@@ -24,6 +24,8 @@ pub struct Peer {
     pub language: &'static str,
     /// The dialect of our side.
     pub dialect: &'static str,
+    /// The key prefix of our side, where it needs one.
+    pub prefix: Option<&'static str>,
     /// The key of a lock called `NAME`, as the README shows it.
     pub key: &'static str,
     /// How long one of its acquires waits, in milliseconds; a busy one is asked again.
@@ -47,6 +49,7 @@ const fn peer(
         kind,
         language,
         dialect,
+        prefix: None,
         key: "NAME",
         wait_ms: 20_000,
         in_small: false,
@@ -77,6 +80,21 @@ pub const PEERS: &[Peer] = &[
     },
     Peer { in_small: true, ..peer("redislock", "go", "redislock", "Go", "redislock") },
     peer("redsync", "go", "redsync", "Go", "redsync"),
+    Peer {
+        prefix: Some("registry"),
+        key: "registry:NAME",
+        ..peer("Spring, PUB_SUB_LOCK", "spring", "pubsub", "Java", "spring")
+    },
+    Peer {
+        prefix: Some("registry"),
+        key: "registry:NAME",
+        ..peer("Spring, PUB_SUB_LOCK of the old channel", "spring", "pubsub-6.4", "Java", "spring")
+    },
+    Peer {
+        prefix: Some("registry"),
+        key: "registry:NAME",
+        ..peer("Spring, SPIN_LOCK", "spring", "spin", "Java", "spring")
+    },
     peer("rslock", "rslock", "lock", "Rust", "redlock"),
     peer("redlock", "redlock", "lock", "Rust", "redlock"),
 ];

@@ -28,10 +28,11 @@ impl Stage {
     #[must_use]
     pub fn set(peer: &'static Peer) -> Self {
         let server = RedisServer::start();
-        let locks = fencelock::Client::builder(server.url())
-            .dialect(peer.dialect)
-            .build_blocking()
-            .expect("a client");
+        let mut builder = fencelock::Client::builder(server.url()).dialect(peer.dialect);
+        if let Some(prefix) = peer.prefix {
+            builder = builder.key_prefix(prefix);
+        }
+        let locks = builder.build_blocking().expect("a client");
         Self { peer, monitor: server.monitor(), server, locks }
     }
 

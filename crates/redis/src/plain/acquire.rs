@@ -10,7 +10,7 @@ use fencelock_core::{
 use fencelock_store::{Reply, StoreErrorKind, StoreResult};
 use redis::{Cmd, Value};
 
-use super::{Format, UNKNOWN_LETTER, inspect::look, lettered};
+use super::{Format, UNKNOWN_LETTER, inspect::look, lettered, wake::Wake};
 use crate::{
     connection::{Again, Order},
     plug::Plug,
@@ -34,7 +34,7 @@ pub(crate) async fn acquire(
             (request.deadline.is_some(), "deadlines, since it does not know the server's time"),
             (!request.mode.is_exclusive(), "locks that several hold together"),
             (
-                format.signal.is_some() && wire.connections.is_cluster(),
+                matches!(format.wake, Wake::List(_)) && wire.connections.is_cluster(),
                 "place on a cluster, where a lock and its signal are in different slots",
             ),
         ],

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use fencelock_core::{ForceReleaseRequest, Forced, Inspection, Moment};
 use fencelock_store::StoreResult;
 
-use super::{Format, UNKNOWN_LETTER, inspect::seen, signal::signalled};
+use super::{Format, UNKNOWN_LETTER, inspect::seen, wake::Deleting};
 use crate::{
     connection::Again,
     reply::list,
@@ -13,10 +13,13 @@ use crate::{
     wire::Wire,
 };
 
-static SCRIPT: LazyLock<Script> =
+static DELETING: Deleting = Deleting { alone: &ALONE, signals: &SIGNALS, publishes: &PUBLISHES };
+static ALONE: LazyLock<Script> =
     script!("../scripts/plain/delete.lua", "../scripts/plain/force_release.lua");
 static SIGNALS: LazyLock<Script> =
     script!("../scripts/plain/signal.lua", "../scripts/plain/force_release.lua");
+static PUBLISHES: LazyLock<Script> =
+    script!("../scripts/plain/publish.lua", "../scripts/plain/force_release.lua");
 
 pub(crate) async fn force_release(
     format: &Format,
@@ -26,7 +29,7 @@ pub(crate) async fn force_release(
 ) -> StoreResult<Forced> {
     // Never twice: the second copy could hit the next holder.
     let names = std::slice::from_ref(&request.name);
-    let mut question = signalled(format, wire, (&SCRIPT, &SIGNALS), names).again(Again::Never);
+    let mut question = DELETING.question(format, wire, names, &[]).again(Again::Never);
     let answer = wire.ask(&mut question, by).await?;
     super::read(wire, &answer, |value| match seen(format, list(value)?)? {
         Inspection::Held(holder) => Ok(Forced::Removed(holder)),

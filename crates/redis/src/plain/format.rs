@@ -2,7 +2,7 @@
 
 use fencelock_core::Token;
 
-use super::owner::Owner;
+use super::{owner::Owner, wake::Wake};
 
 /// One library's wire format.
 #[derive(Debug)]
@@ -13,8 +13,8 @@ pub(crate) struct Format {
     /// one of their own, which then has to be asked for.
     pub(crate) prefix: Option<&'static str>,
     pub(crate) owner: Owner,
-    /// What a list begins with, before the name, on which the library's waiters block.
-    pub(crate) signal: Option<&'static str>,
+    /// What a release does for the library's waiters.
+    pub(crate) wake: Wake,
 }
 
 impl Format {

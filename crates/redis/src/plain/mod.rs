@@ -17,7 +17,7 @@ mod owner;
 mod release;
 mod renew;
 mod shorten;
-mod signal;
+mod wake;
 
 use fencelock_core::{
     AcquireRequest, Acquired, Busy, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced,
@@ -47,7 +47,7 @@ use crate::{
     wire::Wire,
 };
 
-pub(crate) use self::{format::Format, owner::Owner};
+pub(crate) use self::{format::Format, owner::Owner, wake::Wake};
 
 /// Verbs that are a function of the module, `verb(format, wire, request, by)`.
 macro_rules! verbs_of_format {
@@ -71,9 +71,19 @@ impl Plug for Format {
     fn keys(&self, prefix: Option<&str>) -> Result<KeyMapping, String> {
         let Some(prefix) = prefix.or(self.prefix) else {
             return Err(format!(
-                "the {} dialect needs a key prefix: that of the application's configuration",
+                "the {} dialect needs a key prefix: that of the application's configuration, in Spring \
+                 the registry key",
                 self.name
             ));
+        };
+        let of_registry = format!("{prefix}:");
+        let prefix = match self.wake {
+            Wake::Channels if prefix.contains(['*', '?', '[', ']']) => {
+                let what = "a registry key with * ? [ or ] would be a pattern where Spring listens";
+                return Err(what.to_owned());
+            }
+            Wake::Channels => &of_registry,
+            _ => prefix,
         };
         KeyMapping::after(prefix).ok_or_else(|| "a key prefix has at most 128 bytes".to_owned())
     }

@@ -6,7 +6,10 @@ use fencelock_core::{Moment, ReleaseRequest, Released};
 use fencelock_store::{Outcome, Reply, StoreError, StoreErrorKind, StoreResult};
 use redis::{Cmd, Value};
 
-use super::{Format, UNKNOWN_LETTER, signal::signalled};
+use super::{
+    Format, UNKNOWN_LETTER,
+    wake::{Deleting, Wake},
+};
 use crate::{
     connection::{Again, Order},
     reply::{Odd, bytes},
@@ -14,10 +17,13 @@ use crate::{
     wire::Wire,
 };
 
-static SCRIPT: LazyLock<Script> =
+static DELETING: Deleting = Deleting { alone: &ALONE, signals: &SIGNALS, publishes: &PUBLISHES };
+static ALONE: LazyLock<Script> =
     script!("../scripts/plain/delete.lua", "../scripts/plain/release.lua");
 static SIGNALS: LazyLock<Script> =
     script!("../scripts/plain/signal.lua", "../scripts/plain/release.lua");
+static PUBLISHES: LazyLock<Script> =
+    script!("../scripts/plain/publish.lua", "../scripts/plain/release.lua");
 
 pub(crate) async fn release(
     format: &Format,
@@ -27,7 +33,7 @@ pub(crate) async fn release(
 ) -> StoreResult<Released> {
     let mut resent = false;
     if request.names.len() == 1
-        && format.signal.is_none()
+        && format.wake == Wake::Nothing
         && let Some(shortcut) = wire.connections.shortcut()
         && let Some(command) =
             shortcut.delete(&wire.key(request.names.first()), &format.value(&request.token))
@@ -38,9 +44,9 @@ pub(crate) async fn release(
         }
     }
     let names = request.names.as_slice();
-    let mut question = signalled(format, wire, (&SCRIPT, &SIGNALS), names).order(Order::Behind);
-    question.arg(&format.value(&request.token));
-    question.arg(names.len().to_string().as_bytes());
+    let (value, count) = (format.value(&request.token), names.len().to_string());
+    let question = DELETING.question(format, wire, names, &[&value, count.as_bytes()]);
+    let mut question = question.order(Order::Behind);
     let answer = wire.ask(&mut question, by).await?;
     let reply = super::read(wire, &answer, decode)?;
     wire.settle_release(reply, answer.resent || resent)

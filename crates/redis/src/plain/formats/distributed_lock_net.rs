@@ -1,6 +1,10 @@
 //! The mutex of DistributedLock.Redis 1 (.NET), on one server.
 
-use crate::plain::{Format, Owner};
+use crate::plain::{Format, Owner, Wake};
 
-pub(crate) static DISTRIBUTED_LOCK_NET: Format =
-    Format { name: "distributed-lock-net", prefix: Some(""), owner: Owner::Hex, signal: None };
+pub(crate) static DISTRIBUTED_LOCK_NET: Format = Format {
+    name: "distributed-lock-net",
+    prefix: Some(""),
+    owner: Owner::Hex,
+    wake: Wake::Nothing,
+};

@@ -1,6 +1,6 @@
 //! The least that all of the family share: the name is the key.
 
-use crate::plain::{Format, Owner};
+use crate::plain::{Format, Owner, Wake};
 
 pub(crate) static PLAIN: Format =
-    Format { name: "plain", prefix: Some(""), owner: Owner::Hex, signal: None };
+    Format { name: "plain", prefix: Some(""), owner: Owner::Hex, wake: Wake::Nothing };

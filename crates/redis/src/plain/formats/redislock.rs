@@ -1,6 +1,6 @@
 //! bsm/redislock (Go): what its own tokens look like. Read from 0.10.0.
 
-use crate::plain::{Format, Owner};
+use crate::plain::{Format, Owner, Wake};
 
 pub(crate) static REDISLOCK: Format =
-    Format { name: "redislock", prefix: Some(""), owner: Owner::Base64Url, signal: None };
+    Format { name: "redislock", prefix: Some(""), owner: Owner::Base64Url, wake: Wake::Nothing };

@@ -1,8 +1,8 @@
--- force_release (plain): delete a string, whatever it says. Begins with delete.lua or
--- signal.lua.
+-- force_release (plain): delete a string, whatever it says. Begins with delete.lua,
+-- signal.lua or publish.lua.
 --
 -- KEYS  1 the name; behind signal.lua 2 its list
--- ARGV  none
+-- ARGV  none; behind publish.lua what that says
 --
 -- Reply: a list of three elements
 --   'e' '' 0         nothing was there

@@ -1,8 +1,8 @@
 -- release (plain): compare and delete, of every name that still holds the token. Begins with
--- delete.lua or signal.lua.
+-- delete.lua, signal.lua or publish.lua.
 --
 -- KEYS  the names, in order, none twice; behind signal.lua then the list of each
--- ARGV  1 token, 2 how many names (decimal)
+-- ARGV  1 token, 2 how many names (decimal); behind publish.lua then what that says
 --
 -- Reply, the worst letter over all names
 --   h  deleted now   x  nothing was there   t  something else was there, and is untouched

@@ -1,0 +1,8 @@
+//! Spring Integration's RedisLockRegistry (Java), both lock types and both generations of channels. Its
+//! values are its client id, one for a registry; ours are one for each grant, which none of its
+//! registries owns.
+
+use crate::plain::{Format, Owner, Wake};
+
+pub(crate) static SPRING: Format =
+    Format { name: "spring", prefix: None, owner: Owner::Uuid, wake: Wake::Channels };

@@ -1,0 +1,73 @@
+//! How libraries wake who waits: written or published by the scripts that delete a lock, in the same
+//! step.
+
+use std::sync::LazyLock;
+
+use fencelock_core::LockName;
+
+use super::Format;
+use crate::{
+    keys::KeyMapping,
+    script::{Question, Script},
+    wire::Wire,
+};
+
+/// What a release does besides deleting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// Nothing: who waits asks again and again.
+    Nothing,
+    /// A list with one element for a second, whose key is this and the name: python-redis-lock.
+    List(&'static str),
+    /// The key, on both channels of its registry: Spring. The prefix of the keys is the registry key
+    /// and a colon.
+    Channels,
+}
+
+/// The forms of a script that deletes, one for each way to wake.
+pub(super) struct Deleting {
+    pub(super) alone: &'static LazyLock<Script>,
+    pub(super) signals: &'static LazyLock<Script>,
+    pub(super) publishes: &'static LazyLock<Script>,
+}
+
+impl Deleting {
+    /// A call of the form for this format, with the keys of these names and then the arguments of the
+    /// script.
+    pub(super) fn question(
+        &self,
+        format: &Format,
+        wire: &Wire,
+        names: &[LockName],
+        arguments: &[&[u8]],
+    ) -> Question {
+        let mut question = match format.wake {
+            Wake::Nothing => wire.script_on(self.alone, names.iter(), 2, 64),
+            Wake::Channels => wire.script_on(self.publishes, names.iter(), 3, 192),
+            Wake::List(list) => {
+                let count = 2 * names.len();
+                let mut question = Question::script(self.signals, count, (count, 128));
+                for name in names {
+                    question.arg(&wire.key(name));
+                }
+                for name in names {
+                    question.arg(&[list.as_bytes(), name.as_bytes()].concat());
+                }
+                question
+            }
+        };
+        for argument in arguments {
+            question.arg(argument);
+        }
+        if format.wake == Wake::Channels {
+            question.arg(registry(&wire.keys));
+        }
+        question
+    }
+}
+
+/// The registry key: the prefix without its colon.
+fn registry(keys: &KeyMapping) -> &[u8] {
+    let (KeyMapping::After(prefix) | KeyMapping::Prefixed(prefix)) = keys;
+    prefix.strip_suffix(b":").unwrap_or(prefix)
+}
