@@ -3,6 +3,7 @@
 
 mod campaign;
 mod lead;
+mod model;
 mod observe;
 #[allow(dead_code)] // The rest of it is for `it`.
 #[path = "../it/world.rs"]
