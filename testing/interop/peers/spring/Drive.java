@@ -12,6 +12,7 @@ import java.util.ConcurrentModificationException;
 import java.util.HexFormat;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Lock;
+import java.util.logging.LogManager;
 import org.springframework.data.redis.connection.RedisStandaloneConfiguration;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
 import org.springframework.data.redis.core.StringRedisTemplate;
@@ -48,6 +49,8 @@ public final class Drive {
     }
 
     public static void main(String[] args) throws Exception {
+        // A registry that ends complains of each message that comes a little later.
+        LogManager.getLogManager().reset();
         String registryKey = "registry";
         for (int index = 2; index < args.length; index++) {
             if (args[index].startsWith("registry=")) {

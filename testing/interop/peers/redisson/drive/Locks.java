@@ -1,6 +1,7 @@
 // All that is an RLock. With the option thread=N the asynchronous calls are made, for the owner N.
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletionException;
@@ -14,6 +15,7 @@ final class Locks extends Held {
     private final String kind;
     private final Long thread;
     private RLock lock;
+    private RLock[] members;
     private Long fence;
 
     Locks(String kind, RedissonClient client, Map<String, String> options) {
@@ -40,12 +42,14 @@ final class Locks extends Held {
         return lock;
     }
 
+    /** The members of a lock of several. */
     private RLock[] each(String names) {
         List<RLock> locks = new ArrayList<>();
         for (String name : names.split(",")) {
             locks.add(client.getLock(name));
         }
-        return locks.toArray(new RLock[0]);
+        members = locks.toArray(new RLock[0]);
+        return members;
     }
 
     private long owner() {
@@ -75,13 +79,15 @@ final class Locks extends Held {
 
     @Override
     boolean release() {
+        // Its unlock does not tell when it is late.
+        boolean ours = !kind.equals("red") || holding();
         try {
             if (thread == null) {
                 lock.unlock();
             } else {
                 lock.unlockAsync(thread).toCompletableFuture().join();
             }
-            return true;
+            return ours;
         } catch (IllegalMonitorStateException notOurs) {
             return false;
         } catch (CompletionException wrapped) {
@@ -94,6 +100,10 @@ final class Locks extends Held {
 
     @Override
     boolean holding() {
+        if (kind.equals("red")) {
+            long held = Arrays.stream(members).filter(one -> one.isHeldByThread(owner())).count();
+            return held > members.length / 2;
+        }
         return lock.isHeldByThread(owner());
     }
 
