@@ -83,11 +83,15 @@ pub const PEERS: &[Peer] = &[
     Peer {
         prefix: Some("registry"),
         key: "registry:NAME",
+        // Its waiter hears only what is published, and a dead holder publishes nothing.
+        wait_ms: 1000,
         ..peer("Spring, PUB_SUB_LOCK", "spring", "pubsub", "Java", "spring")
     },
     Peer {
         prefix: Some("registry"),
         key: "registry:NAME",
+        // Its waiter hears only what is published, and a dead holder publishes nothing.
+        wait_ms: 1000,
         ..peer("Spring, PUB_SUB_LOCK of the old channel", "spring", "pubsub-6.4", "Java", "spring")
     },
     Peer {
