@@ -1,7 +1,7 @@
 //! What the ways have in common: somebody waits, does a step under the lock, and hears how it ended.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -254,6 +254,13 @@ impl Stores {
             }
         }
     }
+}
+
+/// Keeps tests apart that have very many threads, or waits that such a machine would cut off in the
+/// middle of a question.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits until something that other threads do is the case.

@@ -3,7 +3,9 @@
 use fencelock::{Error, Part, Released, blocking};
 use futures_util::{StreamExt as _, stream};
 
-use crate::forms::{Ended, Pair, Stores, TTL, Wish, elsewhere, ended, numbers, runtime, until};
+use crate::forms::{
+    Ended, Pair, Stores, TTL, Wish, alone, elsewhere, ended, numbers, runtime, until,
+};
 
 /// What is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,6 +220,7 @@ impl Kind {
 
 /// Runs a scenario with every kind, in every form, on every store.
 pub(crate) fn each(scenario: impl Fn(Kind, Way, &Pair)) {
+    let _alone = alone();
     let stores = Stores::new();
     for pair in &stores.pairs {
         for kind in KINDS {

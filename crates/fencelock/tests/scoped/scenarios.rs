@@ -10,7 +10,7 @@ use std::{
 
 use fencelock::{Attempt, ErrorKind, Inspection, LossReason, Renew};
 
-use crate::forms::{Ended, FORMS, Form, Stores, Wish, elsewhere, until};
+use crate::forms::{Ended, FORMS, Form, Stores, Wish, alone, elsewhere, until};
 
 #[test]
 fn the_step_is_done_once_under_the_lock_which_is_free_after() {
@@ -35,6 +35,7 @@ fn the_step_is_done_once_under_the_lock_which_is_free_after() {
 
 #[test]
 fn a_lock_that_stays_busy_is_a_wait_that_expired_and_the_step_is_not_done() {
+    let _alone = alone();
     let stores = Stores::new();
     let held: Vec<_> = stores.pairs.iter().map(|pair| pair.taken_by_other("job")).collect();
     // None is one try, however long that takes; the other is long enough to connect, subscribe and ask
