@@ -49,7 +49,8 @@ func bsm(client *redis.Client) acquire {
 			ctx, options.RetryStrategy = deadline, redislock.LinearBackoff(100*time.Millisecond)
 		}
 		held, err := locks.Obtain(ctx, name, ttl, options)
-		if errors.Is(err, redislock.ErrNotObtained) {
+		// A wait that ends in the middle of a question is over, too.
+		if errors.Is(err, redislock.ErrNotObtained) || errors.Is(err, context.DeadlineExceeded) {
 			return nil, "busy"
 		}
 		if err != nil {
