@@ -141,12 +141,17 @@ impl AcrossSlots {
         let work = || work(held.clone());
         let done = run::scoped(context, &held.names, work, || held.loss(), held.lost()).await;
         match done {
-            Ok(output) => guard.finish(context, output).await,
-            Err(reason) => Err(held.error(context, reason, guard.age())),
+            Ok(output) => guard.finish(output).await,
+            Err(reason) => Err(held.error(reason, guard.age())),
         }
     }
 
-    pub(crate) fn context(&self) -> &Arc<Context> {
+    #[cfg(feature = "blocking")]
+    pub(crate) const fn recipe(&self) -> &Mutex {
+        &self.mutex
+    }
+
+    fn context(&self) -> &Arc<Context> {
         self.mutex.context()
     }
 
@@ -171,7 +176,8 @@ impl AcrossSlots {
     /// Makes one grant of several. On an error the guards go, and give back what they have.
     async fn joined(&self, taken: Taken, end: Moment) -> Result<AcrossGuard, Error> {
         let names = self.mutex.names.clone().map_err(Error::config)?;
-        let mut set = AcrossGuard { names, taken, fencing_token: None };
+        let store = Arc::clone(&self.context().display);
+        let mut set = AcrossGuard { names, store, taken, fencing_token: None };
         set.fencing_token = set.guards().iter().filter_map(Guard::fencing_token).max();
         if let Some(largest) = set.fencing_token.filter(|_| set.guards().len() > 1) {
             set.fencing_token = Some(raise_all(set.guards(), largest, end).await?);
@@ -266,6 +272,7 @@ async fn raise(
 #[clippy::has_significant_drop]
 pub struct AcrossGuard {
     names: Names,
+    store: Arc<str>,
     taken: Taken,
     fencing_token: Option<FencingToken>,
 }
@@ -277,18 +284,39 @@ impl AcrossGuard {
 
     pub(crate) fn held(&self) -> AcrossHeld {
         let parts = self.guards().iter().map(Guard::held).collect();
-        AcrossHeld { names: self.names.clone(), parts, fencing_token: self.fencing_token }
+        AcrossHeld {
+            names: self.names.clone(),
+            store: Arc::clone(&self.store),
+            parts,
+            fencing_token: self.fencing_token,
+        }
+    }
+
+    #[cfg(feature = "blocking")]
+    pub(crate) fn around(&self) -> Vec<run::Around> {
+        let around = |guard: &Guard| {
+            run::Around::of(guard.context(), guard.names(), &guard.cell().fixed.mode)
+        };
+        self.guards().iter().map(around).collect()
+    }
+
+    #[cfg(feature = "blocking")]
+    pub(crate) fn check_live(&self) -> Result<(), Error> {
+        match self.held().loss() {
+            None => Ok(()),
+            Some(reason) => Err(self.held().error(reason, self.age())),
+        }
     }
 
     /// Gives all names back after scoped work.
-    pub(crate) async fn finish<T>(self, context: &Context, output: T) -> Result<T, Error> {
+    pub(crate) async fn finish<T>(self, output: T) -> Result<T, Error> {
         let (held, age) = (self.held(), self.age());
         if let Some(reason) = held.loss() {
-            return Err(held.error(context, reason, age));
+            return Err(held.error(reason, age));
         }
         match self.release().await {
-            Released::Taken => Err(held.error(context, LossReason::Taken, age)),
-            Released::Expired => Err(held.error(context, LossReason::ExpiredAtStore, age)),
+            Released::Taken => Err(held.error(LossReason::Taken, age)),
+            Released::Expired => Err(held.error(LossReason::ExpiredAtStore, age)),
             Released::Held | Released::Unknown => Ok(output),
         }
     }
@@ -380,6 +408,7 @@ impl AcrossGuard {
 #[derive(Clone, Debug)]
 pub struct AcrossHeld {
     names: Names,
+    store: Arc<str>,
     parts: Arc<[Held]>,
     fencing_token: Option<FencingToken>,
 }
@@ -417,8 +446,8 @@ impl AcrossHeld {
         first(self.parts.iter().map(Held::lost)).await
     }
 
-    fn error(&self, context: &Context, reason: LossReason, age: Duration) -> Error {
-        Error::lost(reason, Some(age)).with_names(&self.names).with_store(&context.display)
+    fn error(&self, reason: LossReason, age: Duration) -> Error {
+        Error::lost(reason, Some(age)).with_names(&self.names).with_store(&self.store)
     }
 
     pub(crate) fn loss(&self) -> Option<LossReason> {

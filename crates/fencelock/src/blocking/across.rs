@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use fencelock_core::{FencingToken, LossReason, Mode, Moment, Names};
+use fencelock_core::{FencingToken, LossReason, Moment, Names};
 
-use super::{Mutex, in_child::InChild as _, wrap::blocking};
-use crate::{
-    Error, Released,
-    run::{self, Around},
-};
+use super::{Mutex, iter, scope, wrap::blocking};
+use crate::{Error, Released};
 
 impl Mutex {
     /// As [`fencelock::Mutex::across_slots`](crate::Mutex::across_slots).
@@ -38,12 +35,24 @@ impl AcrossSlots {
     /// # Errors
     /// As [`fencelock::AcrossSlots::run`](crate::AcrossSlots::run).
     pub fn run<T>(&self, work: impl FnOnce(AcrossHeld) -> T) -> Result<T, Error> {
-        let AcrossGuard { inner: guard, driver } = self.lock()?;
-        let held = AcrossHeld::of(guard.held(), &driver);
-        let context = self.inner.context();
-        let around = vec![Around::of(context, guard.names(), &Mode::Exclusive)];
-        let output = run::scoped_blocking(around, || work(held));
-        driver.wait(guard.finish(context, output)).unwrap_or_else(Result::in_child)
+        scope::run_under(self.inner.recipe(), || self.lock(), work)
+    }
+
+    /// An iterator under all names, from its first item to its end: see
+    /// [`Mutex::run_iter`](super::Mutex::run_iter).
+    ///
+    /// # Errors
+    /// In the last item, as [`Mutex::run_iter`](super::Mutex::run_iter).
+    pub fn run_iter<F, I>(
+        &self,
+        work: F,
+    ) -> impl Iterator<Item = Result<I::Item, Error>> + use<F, I>
+    where
+        F: FnOnce(AcrossHeld) -> I,
+        I: IntoIterator,
+    {
+        let set = self.clone();
+        iter::items(move || set.lock(), work)
     }
 }
 

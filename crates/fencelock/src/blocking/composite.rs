@@ -44,7 +44,7 @@ impl Composite {
     /// # Errors
     /// As [`fencelock::Composite::run`](crate::Composite::run).
     pub fn run<T>(&self, work: impl FnOnce(CompositeHeld) -> T) -> Result<T, Error> {
-        scope::run(self.lock()?, work)
+        scope::run_in(self.inner.running(), || self.lock(), work)
     }
 
     /// An iterator under all parts, from its first item to its end: see

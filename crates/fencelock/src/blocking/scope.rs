@@ -4,7 +4,9 @@
 
 use fencelock_store::rt::Driver;
 
-use super::{CompositeGuard, CompositeHeld, Guard, Held, in_child::InChild as _};
+use super::{
+    AcrossGuard, AcrossHeld, CompositeGuard, CompositeHeld, Guard, Held, in_child::InChild as _,
+};
 use crate::{
     Error, FencingToken,
     run::{self, Around},
@@ -38,7 +40,15 @@ pub(super) fn run_under<G: Scope, T>(
     acquire: impl FnOnce() -> Result<G, Error>,
     work: impl FnOnce(G::Held) -> T,
 ) -> Result<T, Error> {
-    let running = Running::begin(recipe);
+    run_in(Running::begin(recipe), acquire, work)
+}
+
+/// The same in a span that has begun.
+pub(super) fn run_in<G: Scope, T>(
+    running: Running,
+    acquire: impl FnOnce() -> Result<G, Error>,
+    work: impl FnOnce(G::Held) -> T,
+) -> Result<T, Error> {
     let result = running.span().around(|| {
         let guard = acquire()?;
         running.granted(guard.own_fence());
@@ -115,6 +125,31 @@ impl Scope for CompositeGuard {
 
     fn held(&self) -> CompositeHeld {
         CompositeHeld::of(self.inner.held(), &self.driver)
+    }
+
+    fn around(&self) -> Vec<Around> {
+        self.inner.around()
+    }
+
+    fn check_live(&self) -> Result<(), Error> {
+        self.inner.check_live()
+    }
+
+    fn finish<T>(self, output: T) -> Result<T, Error> {
+        let Self { inner, driver } = self;
+        driver.wait(inner.finish(output)).unwrap_or_else(Result::in_child)
+    }
+}
+
+impl Scope for AcrossGuard {
+    type Held = AcrossHeld;
+
+    fn held(&self) -> AcrossHeld {
+        AcrossHeld::of(self.inner.held(), &self.driver)
+    }
+
+    fn own_fence(&self) -> Option<FencingToken> {
+        self.inner.fencing_token()
     }
 
     fn around(&self) -> Vec<Around> {

@@ -20,7 +20,7 @@ pub use self::{
     guard::{CompositeGuard, CompositeHeld},
     part::{HeldPart, Part},
 };
-use crate::{Attempt, Error, Mutex, Wait, run, stream::streams, taken::Taken};
+use crate::{Attempt, Error, Mutex, Wait, run, stream::streams, taken::Taken, telemetry::Running};
 
 /// The recipe for several locks as one. It does no I/O; its verbs do.
 ///
@@ -144,12 +144,27 @@ impl Composite {
         F: FnOnce(CompositeHeld) -> Fut,
         Fut: Future<Output = T>,
     {
+        let running = self.running();
+        let result = running.span().within(self.run_held(work)).await;
+        running.ended(result)
+    }
+
+    async fn run_held<F, Fut, T>(&self, work: F) -> Result<T, Error>
+    where
+        F: FnOnce(CompositeHeld) -> Fut,
+        Fut: Future<Output = T>,
+    {
         let guard = self.lock().await?;
         let held = guard.held();
         let work = || work(held.clone());
         let output = run::scoped_in(guard.around(), work, || held.loss(), held.lost()).await;
         let output = output.map_err(|reason| guard.error(reason))?;
         guard.finish(output).await
+    }
+
+    /// One span around the acquires of all parts and the work.
+    pub(crate) fn running(&self) -> Running {
+        Running::of_all(self.parts.iter().map(Part::recipe))
     }
 
     /// One recipe for each name, in the order in which they are taken.

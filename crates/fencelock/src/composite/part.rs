@@ -30,6 +30,11 @@ impl Part {
         Self(semaphore.permits(permits))
     }
 
+    /// What it was made of.
+    pub(super) const fn recipe(&self) -> &Mutex {
+        &self.0
+    }
+
     /// A recipe for each of its names. A wrong name or number is told here.
     pub(super) fn recipes(&self) -> Result<Vec<Mutex>, Error> {
         let names = self.0.names.clone().map_err(Error::config)?;

@@ -1,5 +1,7 @@
 //! Scoped work as it is traced: one span around its acquire and itself.
 
+use std::{collections::BTreeSet, fmt};
+
 use fencelock_core::FencingToken;
 
 use super::spans::Span;
@@ -18,6 +20,18 @@ impl Running {
             // It ends before it begins.
             Err(_) => Span::none(),
         };
+        Self { span, ended: false }
+    }
+
+    /// For several recipes that are one: all names, and each store once.
+    pub(crate) fn of_all<'m>(recipes: impl Iterator<Item = &'m Mutex>) -> Self {
+        let (mut names, mut stores) = (BTreeSet::new(), BTreeSet::new());
+        for recipe in recipes {
+            let Ok(some) = &recipe.names else { return Self { span: Span::none(), ended: false } };
+            names.extend(some.iter());
+            stores.insert(&*recipe.context().display);
+        }
+        let span = Span::run(&Joined(&names), &Joined(&stores));
         Self { span, ended: false }
     }
 
@@ -46,5 +60,18 @@ impl Drop for Running {
         if !self.ended {
             self.span.done("dropped");
         }
+    }
+}
+
+/// Values as a set of names shows its own.
+struct Joined<'a, T>(&'a BTreeSet<T>);
+
+impl<T: fmt::Display> fmt::Display for Joined<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, value) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { ", " };
+            write!(f, "{separator}{value}")?;
+        }
+        Ok(())
     }
 }

@@ -84,7 +84,7 @@ fn a_step_that_asks_for_its_own_name_is_told_by_the_kind_of_hold() {
                     "a try waits for nobody"
                 );
             }
-            Kind::Writer | Kind::Set => {
+            Kind::Writer | Kind::Set | Kind::Across => {
                 let lock = own.rwlock("job").wait(PATIENCE);
                 assert!(lock.read().unwrap_err().is_already_held());
                 assert!(lock.try_write().unwrap_err().is_already_held());

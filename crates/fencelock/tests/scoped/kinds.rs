@@ -17,10 +17,12 @@ pub(crate) enum Kind {
     Hold,
     /// The writer of the name, and permits of another one.
     Set,
+    /// The name and another one, which a cluster would take slot by slot.
+    Across,
 }
 
-pub(crate) const KINDS: [Kind; 5] =
-    [Kind::Reader, Kind::Writer, Kind::Permits, Kind::Hold, Kind::Set];
+pub(crate) const KINDS: [Kind; 6] =
+    [Kind::Reader, Kind::Writer, Kind::Permits, Kind::Hold, Kind::Set, Kind::Across];
 
 impl Kind {
     /// A name is of one kind of lock: a store may remember the limit of a semaphore.
@@ -195,6 +197,11 @@ pub(crate) fn hold_as(
             ];
             let lock = tasks.all_of(parts.clone()).wait(wait);
             let threads = client.all_of(parts).wait(wait);
+            hold!(way, step, lock, threads, run, run_stream, run_try_stream, run_iter, lock)
+        }
+        Kind::Across => {
+            let (lock, threads) = both!(mutexes(["job", "beside"]));
+            let (lock, threads) = (lock.across_slots(), threads.across_slots());
             hold!(way, step, lock, threads, run, run_stream, run_try_stream, run_iter, lock)
         }
     }

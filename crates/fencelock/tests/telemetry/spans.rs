@@ -103,6 +103,12 @@ fn a_run_by_a_thread_is_one_span_around_its_acquire_and_its_work() {
     for lock in ["span:thread", "span:inner"] {
         assert_eq!(only(lock, "fencelock.acquire").parent, Some("fencelock.run"), "{lock}");
     }
+    let (one, other) = ("span:thread's set 1", "span:thread's set 2");
+    client.mutexes([one, other]).across_slots().run(|_| ()).unwrap();
+    assert!(!field(&only(&set_of(one, other), "fencelock.run"), "fencing").is_empty());
+    let parts = ["span:thread's 1", "span:thread's 2"];
+    client.all_of(parts.map(|part| client.mutex(part).into())).run(|_| ()).unwrap();
+    assert_eq!(field(&only(&set_of(parts[0], parts[1]), "fencelock.run"), "outcome"), "done");
 }
 
 #[tokio::test]
@@ -135,6 +141,23 @@ async fn a_run_of_a_set_across_slots_is_one_span_around_its_parts() {
     assert!(field(&run, "fencing").parse::<u64>().is_ok(), "{run:?}");
     // In memory it is one part.
     assert_eq!(only(&lock, "fencelock.acquire").parent, Some("fencelock.run"));
+}
+
+#[tokio::test]
+async fn a_run_of_a_composite_is_one_span_around_its_parts() {
+    listen();
+    let world = World::reached().await;
+    let parts = || {
+        let mutex = fencelock::Part::from(world.mutex("span:part b"));
+        [mutex, fencelock::Part::read(&world.client.rwlock("span:part a"))]
+    };
+    world.client.all_of(parts()).run(|held| async move { held.is_valid() }).await.unwrap();
+    let run = only(&set_of("span:part a", "span:part b"), "fencelock.run");
+    assert_eq!((field(&run, "outcome"), field(&run, "fencing")), ("done", ""));
+    assert!(field(&run, "store").contains("memory"), "{run:?}");
+    for part in ["span:part a", "span:part b"] {
+        assert_eq!(only(part, "fencelock.acquire").parent, Some("fencelock.run"), "{part}");
+    }
 }
 
 /// Two names as a set shows them.

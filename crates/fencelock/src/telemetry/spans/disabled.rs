@@ -1,6 +1,6 @@
 //! No spans.
 
-use std::future::Future;
+use std::{fmt::Display, future::Future};
 
 use fencelock_core::{FencingToken, Names};
 
@@ -12,7 +12,7 @@ impl Span {
         Self
     }
 
-    pub(crate) fn run(_: &Names, _: &str) -> Self {
+    pub(crate) fn run(_: &dyn Display, _: &dyn Display) -> Self {
         Self
     }
 

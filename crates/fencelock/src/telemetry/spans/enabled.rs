@@ -1,7 +1,7 @@
 //! Spans as `tracing` has them. Names, fields and outcomes are part of the interface:
 //! `docs/guide/observability.md` lists them.
 
-use std::future::Future;
+use std::{fmt::Display, future::Future};
 
 use fencelock_core::{FencingToken, Names};
 use tracing::{
@@ -25,12 +25,12 @@ impl Span {
         ))
     }
 
-    pub(crate) fn run(names: &Names, store: &str) -> Self {
+    pub(crate) fn run(names: &dyn Display, store: &dyn Display) -> Self {
         Self(tracing::info_span!(
             target: "fencelock",
             "fencelock.run",
             lock = %names,
-            store,
+            store = %store,
             fencing = Empty,
             outcome = Empty,
         ))
