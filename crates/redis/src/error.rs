@@ -9,6 +9,8 @@ use std::fmt;
 use fencelock_core::Renewed;
 use fencelock_store::{Outcome, StoreError, StoreErrorKind};
 
+use crate::url::RedisUrl;
+
 /// What an error means, in a form that several callers can be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -150,7 +152,8 @@ enum MissingRight<'a> {
 impl<'a> MissingRight<'a> {
     /// Reads a refusal.
     fn read(code: &str, text: &'a str) -> Self {
-        let in_a_script = text.contains("The user executing the script");
+        let in_a_script = text.contains("The user executing the script")
+            || text.starts_with("ACL failure in script");
         // The client library's SELECT keeps the sentence and loses the code.
         let without_code = code == "ERR" && text.contains("has no permissions to run");
         if code != "NOPERM" && !in_a_script && !without_code {
@@ -159,7 +162,8 @@ impl<'a> MissingRight<'a> {
         if text.contains("channel") {
             return Self::Channel;
         }
-        if text.contains("keys") {
+        // "one of the keys used as arguments" and, of newer servers inside of scripts, "access a key".
+        if text.contains("keys") || text.contains("a key") {
             return Self::Key;
         }
         match text.split('\'').nth(1) {
@@ -195,10 +199,25 @@ fn cut(code: &str, text: &str) -> String {
     format!("{code} {short}").trim_end().to_owned()
 }
 
+/// Whether a password was said in the greeting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Credentials {
+    Given,
+    None,
+}
+
+impl Credentials {
+    pub(crate) const fn by(url: &RedisUrl) -> Self {
+        if url.password.is_some() { Self::Given } else { Self::None }
+    }
+}
+
 /// No connection could be made.
-pub(crate) fn from_connect(error: &redis::RedisError, at: &str) -> Failure {
+pub(crate) fn from_connect(error: &redis::RedisError, at: &str, given: Credentials) -> Failure {
     let text = error.detail().unwrap_or_default();
     let mut failure = match error.code() {
+        // Whoever knows the greeting looks at the password that is in it.
+        Some("NOAUTH") if given == Credentials::Given => from_server("NOPROTO", "", at),
         Some(code) => from_server(code, text, at),
         None => match error.kind() {
             redis::ErrorKind::AuthenticationFailed => {
@@ -366,7 +385,14 @@ mod tests {
     fn the_missing_right_is_named() {
         let says = |text| from_server("NOPERM", text, "x").message;
         assert!(says("User app has no permissions to run the 'eval' command").contains("+eval"));
-        assert!(says("No permissions to access a key: keys").contains("key pattern"));
+        assert!(says("No permissions to access a key").contains("key pattern"));
+        // Since Redis 7.2 the errors of scripts say more.
+        let says = |text| from_server("ERR", text, "x");
+        let key = says("ACL failure in script: No permissions to access a key script: on @f:1.");
+        assert!(key.message.contains("key pattern"), "{}", key.message);
+        let set = "ACL failure in script: User app has no permissions to run the 'set' command";
+        assert!(says(set).message.contains("+set") && !says(set).names_no_right);
+        assert_eq!(says(set).kind, StoreErrorKind::Denied);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use fencelock_core::{
 };
 use fencelock_redis::{Dialect, RedisStore};
 use fencelock_store::{Outcome, Store, StoreError, StoreErrorKind, WakeupSink, rt};
-use fencelock_testkit::{FakeServer, RedisServer, Replicated, Reply};
+use fencelock_testkit::{FakeServer, Persistence, RedisServer, Replicated, Reply};
 use support::{
     DIALECTS, Ear, acquire, granted, inspect, key_of, name, release, renew, soon, store_at, take,
     token, ttl, waits, whole,
@@ -249,8 +249,33 @@ async fn a_server_without_waitaof_says_so_and_holds_nothing() {
     assert!(is_free(&server, "k", Dialect::Native).await);
 }
 
-/// A stand-in, because no server that can be installed here has `WAITAOF`: one lock of the plain
-/// dialect, and what its disks say.
+/// Method: the server is killed behind the answer, and knows the lease when it is back.
+#[tokio::test]
+async fn a_grant_is_on_the_disk_of_a_real_server_when_it_counts() {
+    let server = RedisServer::builder().persistence(Persistence::Aof).start();
+    if server.try_cli(&["WAITAOF", "0", "0", "1"]).is_err() {
+        eprintln!(
+            "SKIPPED: this server has no WAITAOF (redis 7.2 has); testing/servers brings one"
+        );
+        return;
+    }
+    for dialect in DIALECTS {
+        let url = format!("{}?fsync=yes&acknowledge_within=60s", server.url());
+        let (store, name, holder) = (store_at(&url, dialect), format!("of {dialect}"), token());
+        let monitor = server.monitor();
+        let reply = acquire(&store, &name, holder).await.expect("it has a log");
+        assert!(matches!(reply.answer, Acquired::Granted(_)), "{reply:?}");
+        assert!(monitor.take().iter().any(|seen| seen.name() == "WAITAOF"));
+        server.kill();
+        server.restart();
+        let store = store_at(&server.url(), dialect);
+        let renewed = renew(&store, &name, holder).await.expect("it is back");
+        assert!(matches!(renewed, Renewed::Extended { .. }), "{dialect}: {renewed:?}");
+    }
+}
+
+/// A stand-in for what a disk of a replica says, and because not every server has `WAITAOF`: one lock
+/// of the plain dialect, and what its disks say.
 #[tokio::test]
 async fn disks_are_counted_too() {
     for (query, disks, enough) in [

@@ -138,7 +138,7 @@ async fn a_lost_reply_is_repaired_by_the_same_request() {
         let proxy = Proxy::before(&server);
         let store = store_at(&proxy.url(), dialect);
         let _ = store.connect(soon(&store)).await.expect("connected");
-        proxy.aim(&["SET", "EVAL", "EVALSHA"]);
+        proxy.aim(&["SET", "EVAL", "EVALSHA", "DELEX", "DELIFEQ"]);
         // The server closed the connection when it had carried the request out.
         proxy.cut_after_requests(1);
         let holder = token();
@@ -166,7 +166,7 @@ async fn a_doubled_request_changes_nothing_more() {
         let proxy = Proxy::before(&server);
         let store = store_at(&proxy.url(), dialect);
         let _ = store.connect(soon(&store)).await.expect("connected");
-        proxy.aim(&["SET", "EVAL", "EVALSHA"]);
+        proxy.aim(&["SET", "EVAL", "EVALSHA", "DELEX", "DELIFEQ"]);
         proxy.double_next_request();
         let holder = token();
         let grant = granted(acquire(&store, "k", holder).await);

@@ -11,7 +11,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+
+use crate::process::eventually;
 
 const SHIM_SOURCE: &str = include_str!("clock.c");
 
@@ -24,9 +26,14 @@ pub struct ServerClock {
     file: File,
     /// Nanoseconds; the lock makes a read-and-add one step.
     offset: Mutex<i64>,
+    /// A server that looks at its clock only now and then: it is waited for until it has.
+    looks_seldom: OnceLock<String>,
 }
 
 impl ServerClock {
+    /// How often a server looks at its clock that does so in its cron only.
+    pub(crate) const LOOKS_EVERY: Duration = Duration::from_millis(10);
+
     /// Creates a clock whose offset is kept in `directory`.
     ///
     /// # Panics
@@ -41,7 +48,7 @@ impl ServerClock {
             .write(true)
             .open(&path)
             .unwrap_or_else(|e| panic!("cannot create {}: {e}", path.display()));
-        let clock = Self { path, file, offset: Mutex::new(0) };
+        let clock = Self { path, file, offset: Mutex::new(0), looks_seldom: OnceLock::new() };
         clock.write(0);
         clock
     }
@@ -53,6 +60,12 @@ impl ServerClock {
     /// When the shim cannot be compiled: it needs `cc`.
     pub fn apply_to(&self, command: &mut Command) {
         command.env("LD_PRELOAD", shim()).env("FENCELOCK_CLOCK_FILE", &self.path);
+    }
+
+    /// Says that the server at this URL counts on from its last look by its monotonic clock (Valkey 9
+    /// looks in its cron only), so that each step waits until it has looked.
+    pub(crate) fn looks_seldom(&self, url: String) {
+        self.looks_seldom.set(url).expect("said once");
     }
 
     /// Steps the clock forward; keys whose time to live is passed are gone for the next command.
@@ -77,6 +90,15 @@ impl ServerClock {
         let mut offset = self.offset.lock().expect("no panic under this lock");
         *offset = offset.checked_add(nanos).expect("an offset below 292 years");
         self.write(*offset);
+        if let Some(url) = self.looks_seldom.get() {
+            if nanos.abs() < SHORTEST_SEEN {
+                // No answer tells such a step; a few periods of its cron are enough.
+                std::thread::sleep(3 * Self::LOOKS_EVERY);
+                return;
+            }
+            let sees_it = || seen(url, *offset, nanos).unwrap_or(true);
+            eventually(LOOKS_WITHIN, "the server looks at its clock", sees_it);
+        }
     }
 
     /// Eight aligned bytes within one page: the server, which maps it, sees old or new, no mix.
@@ -85,6 +107,31 @@ impl ServerClock {
             .write_all_at(&offset.to_ne_bytes(), 0)
             .unwrap_or_else(|e| panic!("cannot write {}: {e}", self.path.display()));
     }
+}
+
+/// The shortest step in nanoseconds that an answer over loopback tells.
+const SHORTEST_SEEN: i64 = 5_000_000;
+/// Far more than a period of any server's cron.
+const LOOKS_WITHIN: Duration = Duration::from_secs(10);
+/// A server that does not answer so soon is down or frozen: it looks when it runs again.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
+
+/// Whether a server's time has made a step: not sure of it when the answer took as long as the step.
+fn seen(url: &str, offset: i64, step: i64) -> redis::RedisResult<bool> {
+    let mut connection = redis::Client::open(url)?.get_connection_with_timeout(ANSWERS_WITHIN)?;
+    connection.set_read_timeout(Some(ANSWERS_WITHIN))?;
+    let now = || {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let real = since.expect("after 1970").as_nanos();
+        i128::try_from(real).expect("not that late") + i128::from(offset)
+    };
+    let before = now();
+    let (seconds, micros): (i128, i128) = redis::cmd("TIME").query(&mut connection)?;
+    let after = now();
+    let told = seconds * 1_000_000_000 + micros * 1_000;
+    let half = i128::from(step.abs()) / 2;
+    let is_there = if step > 0 { told > before - half } else { told < after + half };
+    Ok(is_there && after - before < half)
 }
 
 /// The path of the compiled shim; compiled at most once per process and source text.

@@ -25,6 +25,10 @@ pub use builder::{Persistence, RedisServerBuilder};
 pub use cluster::{RedisCluster, RedisClusterBuilder};
 pub use replicated::Replicated;
 
+fn is_valkey(binary: &Path) -> bool {
+    binary.file_name().is_some_and(|name| name.to_string_lossy().contains("valkey"))
+}
+
 /// The bound of a start; a starved machine needs seconds, an idle one 20 ms.
 const START_WITHIN: Duration = Duration::from_secs(30);
 
@@ -45,7 +49,7 @@ pub struct RedisServer {
     tls_port: Option<ReservedPort>,
     password: Option<String>,
     admin_password: String,
-    clock: Option<ServerClock>,
+    clock: Option<Box<ServerClock>>,
     is_sentinel: bool,
     child: Mutex<Option<Child>>,
 }
@@ -81,12 +85,17 @@ impl RedisServer {
         let admin_password = format!("{:016x}{:016x}", random(), random());
         let tls_port = builder.has_tls.then(ReservedPort::draw);
         let ports = (port.port(), tls_port.as_ref().map(ReservedPort::port));
-        let configuration = builder.configuration(directory.path(), ports, &admin_password);
+        let mut configuration = builder.configuration(directory.path(), ports, &admin_password);
+        let looks_seldom = builder.movable_clock && is_valkey(binary);
+        if looks_seldom {
+            let hertz = 1_000 / ServerClock::LOOKS_EVERY.as_millis();
+            configuration.push_str(&format!("hz {hertz}\n"));
+        }
         std::fs::write(directory.path().join("redis.conf"), configuration)
             .expect("the server's directory can be written");
         let server = Self {
             binary: binary.to_owned(),
-            clock: builder.movable_clock.then(|| ServerClock::new(directory.path())),
+            clock: builder.movable_clock.then(|| Box::new(ServerClock::new(directory.path()))),
             directory,
             port,
             tls_port,
@@ -96,6 +105,9 @@ impl RedisServer {
             child: Mutex::new(None),
         };
         server.spawn()?;
+        if looks_seldom && let Some(clock) = &server.clock {
+            clock.looks_seldom(server.url_as(ADMIN, &server.admin_password));
+        }
         Ok(server)
     }
 

@@ -49,6 +49,8 @@ impl Greeting {
         let field = |name: &str| {
             text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
         };
+        // Valkey calls it so, unless it was told to be more like Redis.
+        let mode = field("server_mode").or_else(|| field("redis_mode"));
         let major =
             |version: &str| version.split('.').next().and_then(|part| part.parse::<u32>().ok());
         let old = |name: &str, version: &str, least: u32| {
@@ -70,7 +72,7 @@ impl Greeting {
             is_denied: false,
             replica: Replica::read(field),
             is_primary: field("role") == Some("master"),
-            is_misplaced: field("redis_mode") == Some("cluster"),
+            is_misplaced: mode == Some("cluster"),
         })
     }
 
@@ -150,7 +152,9 @@ mod tests {
         let misplaced = greeting("redis_mode:cluster\nrole:slave\nmaster_host:h\n");
         let refusal = misplaced.refusal("redis://h:1/0").expect("a refusal");
         assert!(refusal.message.contains("redis+cluster://"), "{}", refusal.message);
+        assert!(greeting("valkey_version:9.1.2\nserver_mode:cluster\n").is_misplaced);
         assert!(greeting("redis_mode:standalone\n").is_usable());
+        assert!(greeting("valkey_version:9.1.2\nserver_mode:standalone\n").is_usable());
         assert_eq!(Greeting::read(&Value::Int(1)), None);
     }
 }

@@ -15,7 +15,7 @@ use redis::Value;
 
 use super::settings;
 use crate::{
-    error::{self, Failure},
+    error::{self, Credentials, Failure},
     reply,
     url::{Place, RedisUrl, Service},
 };
@@ -81,7 +81,8 @@ impl Sentinels {
             .set_connection_timeout(Some(Self::ONE_WITHIN))
             .set_response_timeout(Some(Self::ONE_WITHIN));
         let connected = client.get_multiplexed_async_connection_with_config(&config).await;
-        let mut connection = connected.map_err(|error| error::from_connect(&error, &self.at))?;
+        let mut connection = connected
+            .map_err(|error| error::from_connect(&error, &self.at, Credentials::by(sentinel)))?;
         let mut command = redis::cmd("SENTINEL");
         command.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
         let reply = connection.send_packed_command(&command).await;

@@ -7,7 +7,7 @@
 use redis::{Client, ConnectionAddr, IntoConnectionInfo, RedisError, RedisResult};
 
 use crate::{
-    error::{self, Failure},
+    error::{self, Credentials, Failure},
     notice, tls,
     url::{Place, RedisUrl},
 };
@@ -70,5 +70,6 @@ fn open(
 
 /// Why no connection could be made.
 pub(super) fn failure(url: &RedisUrl, place: &Place, error: &RedisError, at: &str) -> Failure {
-    tls::explain(url, place, error, at).unwrap_or_else(|| error::from_connect(error, at))
+    let plain = || error::from_connect(error, at, Credentials::by(url));
+    tls::explain(url, place, error, at).unwrap_or_else(plain)
 }
