@@ -11,7 +11,7 @@ use std::{
 
 use fencelock_core::{Moment, Ttl};
 use fencelock_store::{
-    BoxFuture, Capabilities, Clock, Outcome, Store, StoreError, StoreErrorKind, StoreResult,
+    BoxFuture, Capabilities, Clock, Hints, Outcome, Store, StoreError, StoreErrorKind, StoreResult,
 };
 
 use crate::{
@@ -188,7 +188,9 @@ fn capabilities(stores: &[Arc<dyn Store>], needed: usize) -> Capabilities {
     can.metadata = each().all(|can| can.metadata);
     can.remembers_tokens = each().all(|can| can.remembers_tokens);
     can.revoke = each().all(|can| can.revoke);
-    can.wakeups = each().filter(|can| can.wakeups).count() >= needed;
+    // A hint of others tells one waiter of a process, and a ballot needs to know of all.
+    let tells = |can: &Capabilities| can.wakeups && can.hints == Hints::None;
+    can.wakeups = each().filter(tells).count() >= needed;
     can.store_time = false;
     can.max_names = each().map(|can| can.max_names).min().unwrap_or(1);
     can

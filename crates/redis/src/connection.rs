@@ -239,9 +239,34 @@ impl Connections {
         let mut probe = redis::Cmd::with_capacity(3, 64);
         probe.arg(kind.publish()).arg(channel).arg("");
         let _ = self.told(&flight, probe, clock, by).await?;
+        self.subscribe(&flight, kind, (channel, hearer), clock, by).await
+    }
+
+    /// The same to a channel of others, on which nothing of ours is said.
+    pub(crate) async fn hear(
+        &self,
+        kind: Channels,
+        channel: &[u8],
+        hearer: Arc<dyn Hearer>,
+        clock: &Clock,
+        by: Moment,
+    ) -> Result<Ear, NoAnswer> {
+        self.left(clock, by)?;
+        let flight = Flight::new(self.lane()?, &self.target);
+        self.subscribe(&flight, kind, (channel, hearer), clock, by).await
+    }
+
+    async fn subscribe(
+        &self,
+        flight: &Flight<'_>,
+        kind: Channels,
+        (channel, hearer): (&[u8], Arc<dyn Hearer>),
+        clock: &Clock,
+        by: Moment,
+    ) -> Result<Ear, NoAnswer> {
         let mut command = redis::Cmd::with_capacity(2, 64);
         command.arg(kind.subscribe()).arg(channel);
-        let answer = self.told(&flight, command, clock, by).await?;
+        let answer = self.told(flight, command, clock, by).await?;
         if !matches!(answer.value, Value::Push { .. }) {
             return Err(error::odd(self.at(), "something that confirms no subscription").into());
         }

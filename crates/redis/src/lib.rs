@@ -18,6 +18,7 @@ mod connection;
 mod dialect;
 mod error;
 mod guard;
+mod hearing;
 mod keys;
 mod native;
 mod notice;

@@ -10,6 +10,7 @@ use crate::{
     cluster::{Address, Cluster, Listener, Route},
     connection::{Answer, Channels, Connections, Ear, Hearer, Shortcut},
     guard::Guard,
+    hearing::Told,
     keys::KeyMapping,
     script::Question,
     url::{Place, RedisUrl},
@@ -126,6 +127,25 @@ impl Servers {
         match self {
             Self::One(_) => Ok(BTreeMap::new()),
             Self::Cluster(cluster) => Box::pin(cluster.primaries(clock, by)).await,
+        }
+    }
+
+    /// Begins to hear what others say on a channel; on a cluster by the primary of a key, which gets
+    /// what is said anywhere, or in its slot.
+    pub(crate) async fn hear(
+        &self,
+        told: &Told,
+        route: &Route,
+        hearer: Arc<dyn Hearer>,
+        clock: &Clock,
+        by: Moment,
+    ) -> Result<Ear, StoreError> {
+        let Told { kind, channel, .. } = told;
+        match self {
+            Self::One(one) => {
+                one.hear(*kind, channel, hearer, clock, by).await.map_err(StoreError::from)
+            }
+            Self::Cluster(cluster) => cluster.hear(told, route, hearer, clock, by).await,
         }
     }
 

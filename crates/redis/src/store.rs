@@ -381,6 +381,7 @@ impl Store for RedisStore {
         request: &'a ReleaseRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Released>> {
+        self.wire.hearing.forget(&request.token);
         spoken!(self, release(request, by))
     }
 

@@ -9,6 +9,7 @@ use crate::{
     cluster::{Route, slot_of, spread},
     connection::Answer,
     error::{self, Failure},
+    hearing::Hearing,
     keys::KeyMapping,
     native::LineHints,
     reply::Odd,
@@ -23,6 +24,7 @@ pub(crate) struct Wire {
     pub(crate) keys: KeyMapping,
     pub(crate) clock: Clock,
     pub(crate) lines: LineHints,
+    pub(crate) hearing: Hearing,
 }
 
 /// Leases to renew: on a cluster those of each slot for themselves.
@@ -39,7 +41,13 @@ impl Wire {
     const KEYS_MAX: usize = 256;
 
     pub(crate) fn new(connections: Servers, keys: KeyMapping) -> Self {
-        Self { connections, keys, clock: Clock::Boottime, lines: LineHints::default() }
+        Self {
+            connections,
+            keys,
+            clock: Clock::Boottime,
+            lines: LineHints::default(),
+            hearing: Hearing::default(),
+        }
     }
 
     /// A call of a script with these names as its keys. `count` and `bytes` of the arguments to
@@ -91,6 +99,11 @@ impl Wire {
     /// Where a question about a name has to go.
     pub(crate) fn route(&self, name: &LockName) -> Route {
         self.slot(name).map_or(Route::Any, Route::Slot)
+    }
+
+    /// The same by its key.
+    pub(crate) fn route_of_key(&self, key: &[u8]) -> Route {
+        if self.connections.is_cluster() { Route::Slot(slot_of(key)) } else { Route::Any }
     }
 
     /// The slot of a name; nothing where there are none.

@@ -30,11 +30,27 @@ pub struct Capabilities {
     /// [`Store::listen`](crate::Store::listen) works. Without `queue` it is for places that do not
     /// insist (`barging`): they are told when it makes sense to ask, and are granted nothing.
     pub wakeups: bool,
+    /// What `wakeups` are, where nobody waits in a line at the store: who asks with a wish for a place
+    /// and finds the name busy is told when somebody said that it is free, one waiter of a listener
+    /// at a time, and asks again with the same token.
+    pub hints: Hints,
     /// All names are kept on one clock: what a reply says of the store's time is true for every
     /// name. Not so where each name has a server of its own.
     pub one_clock: bool,
     /// The most names in one all-or-nothing set.
     pub max_names: usize,
+}
+
+/// Whether those who give a name back say so, where that is the other holders' affair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Hints {
+    /// Nobody does, or a store that has a line or ballots does.
+    None,
+    /// Some do: who waits asks from time to time as if nobody did.
+    Some,
+    /// All do: who waits asks when the lease ought to be over.
+    All,
 }
 
 /// The ways in which a store can hold a name. Asking for any other is `Unsupported`.
@@ -124,6 +140,7 @@ impl Capabilities {
             modes: Modes::EXCLUSIVE,
             revoke: false,
             wakeups: false,
+            hints: Hints::None,
             one_clock: true,
             max_names: fencelock_core::Names::MAX,
         }

@@ -23,7 +23,7 @@ mod wakeup;
 pub use fencelock_core as core;
 
 pub use self::{
-    capabilities::{Capabilities, Modes},
+    capabilities::{Capabilities, Hints, Modes},
     clock::{Clock, ManualClock},
     error::{Outcome, StoreError, StoreErrorKind},
     faulty::{Fault, FaultyStore, Verb},

@@ -4,11 +4,13 @@
 //!   one task of many here:   line of this process --> turn --> place at the store --> guard
 //!   several names, strict, beside others:                      place at the store --> guard
 //!   several nodes, no line:  try, sleep until told, try again (told)
+//!   other libraries' locks:  try, sleep until told, try again (hinted)
 //!   nobody tells anything:   try, sleep, try again (polling)
 //! ```
 //! Below this, [`attempt`] asks once.
 
 mod contested;
+mod hinted;
 mod place;
 mod polling;
 mod told;
@@ -17,6 +19,7 @@ mod watch;
 use std::sync::Arc;
 
 use fencelock_core::Moment;
+use fencelock_store::Hints;
 
 pub use self::place::Position;
 pub(crate) use self::{contested::Contested, place::Place, watch::Watch};
@@ -49,6 +52,7 @@ pub(crate) async fn lock(
     let can = mutex.context().store.capabilities();
     match &mutex.retry {
         Some(retry) => polling::lock(&mut watch, retry).await,
+        None if can.hints != Hints::None => hinted::lock(&mut watch, can.hints).await,
         None if !can.queue && can.wakeups => told::lock(&mut watch).await,
         None if !can.queue => polling::lock(&mut watch, &mutex.context().settings.retry).await,
         None if takes_turns(mutex, plan) => in_turn(watch).await,

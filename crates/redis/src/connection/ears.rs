@@ -154,14 +154,30 @@ impl Ear {
     }
 }
 
+impl Ear {
+    /// Ends the subscription, and waits until the server knows: another to the same channel may
+    /// follow.
+    pub(crate) async fn end(self) {
+        let Some(link) = self.link.upgrade() else { return };
+        if link.ears().remove(&self.channel) {
+            let _ = link.send(self.unsubscribe()).await;
+        }
+    }
+
+    fn unsubscribe(&self) -> Cmd {
+        let mut command = Cmd::with_capacity(2, 64);
+        command.arg(self.kind.unsubscribe()).arg(&self.channel[..]);
+        command
+    }
+}
+
 impl Drop for Ear {
     fn drop(&mut self) {
         let Some(link) = self.link.upgrade() else { return };
         if !link.ears().remove(&self.channel) {
             return;
         }
-        let mut command = Cmd::with_capacity(2, 64);
-        command.arg(self.kind.unsubscribe()).arg(&self.channel[..]);
+        let command = self.unsubscribe();
         // Outside of a runtime the server goes on sending to a channel that nobody is told of.
         rt::try_spawn(async move {
             let _ = link.send(command).await;

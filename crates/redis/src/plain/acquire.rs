@@ -10,9 +10,15 @@ use fencelock_core::{
 use fencelock_store::{Reply, StoreErrorKind, StoreResult};
 use redis::{Cmd, Value};
 
-use super::{Format, UNKNOWN_LETTER, inspect::look, lettered, wake::Wake};
+use super::{
+    Format, UNKNOWN_LETTER,
+    inspect::look,
+    lettered,
+    wake::{Wake, spring_channels},
+};
 use crate::{
     connection::{Again, Order},
+    hearing,
     plug::Plug,
     reply::{Odd, bytes, time_left},
     script::{Question, Script, script},
@@ -22,6 +28,19 @@ use crate::{
 static SCRIPT: LazyLock<Script> = script!("../scripts/plain/acquire.lua");
 
 pub(crate) async fn acquire(
+    format: &Format,
+    wire: &Wire,
+    request: &AcquireRequest,
+    by: Moment,
+) -> StoreResult<Acquired> {
+    if format.wake == Wake::Channels {
+        let ask = || ask(format, wire, request, by);
+        return hearing::acquire(wire, request, by, spring_channels, ask).await;
+    }
+    ask(format, wire, request, by).await
+}
+
+async fn ask(
     format: &Format,
     wire: &Wire,
     request: &AcquireRequest,

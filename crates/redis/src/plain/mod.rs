@@ -19,13 +19,17 @@ mod renew;
 mod shorten;
 mod wake;
 
+use std::sync::Arc;
+
 use fencelock_core::{
     AcquireRequest, Acquired, Busy, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced,
     Foreign, HealRequest, Healed, Holder, InspectRequest, Inspection, ListRequest, LockName,
     Moment, Names, NotHeld, Page, ReleaseRequest, Released, RenewRequest, Renewed, ShortenRequest,
     Shortened,
 };
-use fencelock_store::{Capabilities, Reply, StoreError};
+use fencelock_store::{
+    BoxFuture, Capabilities, Hints, Reply, StoreError, Subscription, WakeupSink,
+};
 use redis::Value;
 
 use self::{
@@ -41,6 +45,7 @@ use self::{
 };
 use crate::{
     connection::Answer,
+    hearing,
     keys::KeyMapping,
     plug::Plug,
     reply::{Odd, bytes, foreign_type, number, time_left},
@@ -65,7 +70,25 @@ macro_rules! verbs_of_format {
 
 impl Plug for Format {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::bare(self.name)
+        let mut can = Capabilities::bare(self.name);
+        if self.wake == Wake::Channels {
+            // Its spinning registries say nothing.
+            (can.wakeups, can.hints) = (true, Hints::Some);
+        }
+        can
+    }
+
+    fn listen<'a>(
+        &'a self,
+        wire: &'a Wire,
+        sink: Arc<dyn WakeupSink>,
+        _: Moment,
+    ) -> BoxFuture<'a, Result<Subscription, StoreError>> {
+        let listening = match self.wake {
+            Wake::Channels => hearing::listen(wire, sink),
+            Wake::Nothing | Wake::List(_) => Err(self.refuse(wire, "wakeups")),
+        };
+        Box::pin(std::future::ready(listening))
     }
 
     fn keys(&self, prefix: Option<&str>) -> Result<KeyMapping, String> {

@@ -1,0 +1,228 @@
+//! Hears what holders of other libraries say when they give a name back.
+//!
+//! ```text
+//!   acquire with a wish --> its token is noted --> SUBSCRIBE, confirmed --> the question --busy--> queued
+//!                               |
+//!   a message on a channel --> the first noted token of this runtime that it is about: its turn
+//! ```
+//! Nothing of this is at the server: the notes are of this process, and end with the answer of the
+//! next question, with a release of the token, or with its listener. A message wakes one waiter of a
+//! runtime, not all: it asks, and is the first again unless it was granted the name. Channels are kept
+//! for a while after their last waiter, since whoever waits once for a name will do so again.
+
+mod notes;
+
+use std::{
+    future::Future,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use fencelock_core::{AcquireRequest, Acquired, ListenerId, LockName, Moment, Queued, Token};
+use fencelock_store::{
+    Reply, StoreError, StoreErrorKind, StoreResult, Subscription, WakeupSink, rt,
+};
+
+use self::notes::{Noted, Notes};
+use crate::{
+    connection::{Channels, Hearer},
+    keys::KeyMapping,
+    wire::Wire,
+};
+
+/// A channel on which a name is told to be free.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) kind: Channels,
+    pub(crate) channel: Vec<u8>,
+    /// The message that is about this name, where the channel has others, too.
+    pub(crate) only: Option<Vec<u8>>,
+}
+
+impl Told {
+    /// A channel of one name.
+    pub(crate) fn on(channel: Vec<u8>) -> Self {
+        Self { kind: Channels::Usual, channel, only: None }
+    }
+}
+
+/// Who waits in this process for messages of others.
+#[derive(Debug, Default)]
+pub(crate) struct Hearing {
+    notes: Arc<Mutex<Notes>>,
+    /// Whoever changes the subscriptions of a connection.
+    turn: rt::sync::Mutex<()>,
+}
+
+/// After a refusal of channels, which is a matter of rights.
+const DEAF_FOR: Duration = Duration::from_secs(10);
+
+/// Begins to listen: channels follow with the names that are waited for.
+pub(crate) fn listen(wire: &Wire, sink: Arc<dyn WakeupSink>) -> Result<Subscription, StoreError> {
+    wire.connections.check_open()?;
+    let Some(runtime) = rt::runtime_id() else {
+        return Err(StoreError::unsupported("outside of a runtime there is nobody to be told"));
+    };
+    let listener = rt::fresh_listener();
+    lock(&wire.hearing.notes).begin(runtime, listener, sink);
+    let end = End { notes: Arc::clone(&wire.hearing.notes), listener };
+    Ok(Subscription::new(listener, end))
+}
+
+/// The end of a listener.
+struct End {
+    notes: Arc<Mutex<Notes>>,
+    listener: ListenerId,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        // The sink is dropped outside of the lock.
+        let ended = lock(&self.notes).end(self.listener);
+        drop(ended);
+    }
+}
+
+/// Asks, and notes who wishes to be told.
+pub(crate) async fn acquire<F>(
+    wire: &Wire,
+    request: &AcquireRequest,
+    by: Moment,
+    told: fn(&KeyMapping, &LockName) -> Vec<Told>,
+    ask: impl Fn() -> F,
+) -> StoreResult<Acquired>
+where
+    F: Future<Output = StoreResult<Acquired>>,
+{
+    let Some(listener) = request.listener.filter(|_| request.place.is_some()) else {
+        return ask().await;
+    };
+    let names: Vec<_> =
+        request.names.iter().map(|name| (wire.key(name), told(&wire.keys, name))).collect();
+    let token = request.token;
+    // Before the question: what is said after its answer must find the note.
+    let noted = lock(&wire.hearing.notes).note(listener, token, &names, wire.clock.now());
+    match noted {
+        Noted::Nowhere => ask().await,
+        Noted::Heard => wire.hearing.settled(token, ask().await),
+        // Whoever wishes to be told has found it busy before.
+        Noted::Unheard if Box::pin(wire.hearing.subscribe(wire, listener, &names, by)).await => {
+            wire.hearing.settled(token, ask().await)
+        }
+        Noted::Unheard => {
+            wire.hearing.forget(&token);
+            ask().await
+        }
+    }
+}
+
+impl Hearing {
+    /// Whoever is busy has a note; nobody else has.
+    fn settled(&self, token: Token, answer: StoreResult<Acquired>) -> StoreResult<Acquired> {
+        match answer {
+            Ok(Reply { answer: Acquired::Busy(busy), at, incarnation, .. }) => {
+                let mut reply = Reply::new(Acquired::Queued(Queued::new(busy, 0)));
+                (reply.at, reply.incarnation) = (at, incarnation);
+                Ok(reply)
+            }
+            other => {
+                self.forget(&token);
+                other
+            }
+        }
+    }
+
+    /// The token waits no more.
+    pub(crate) fn forget(&self, token: &Token) {
+        lock(&self.notes).forget(token);
+    }
+
+    /// Has all channels of the names heard where the listener is; false where that can't be.
+    async fn subscribe(
+        &self,
+        wire: &Wire,
+        listener: ListenerId,
+        names: &[(Vec<u8>, Vec<Told>)],
+        by: Moment,
+    ) -> bool {
+        // One at a time: two subscriptions to one channel would end each other.
+        let Some(_turn) = wire.clock.until(by, self.turn.lock()).await else { return false };
+        for (key, all) in names {
+            for told in all {
+                if !self.hears(wire, listener, key, told, by).await {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Has one channel heard.
+    async fn hears(
+        &self,
+        wire: &Wire,
+        listener: ListenerId,
+        key: &[u8],
+        told: &Told,
+        by: Moment,
+    ) -> bool {
+        let Some(life) = lock(&self.notes).life(listener) else { return false };
+        if lock(&self.notes).joins(life, key, told) {
+            return true;
+        }
+        let idle = lock(&self.notes).idle(life);
+        for ear in idle {
+            ear.end().await;
+        }
+        let channel = told.channel.clone();
+        let hearer = Arc::new(OnChannel { notes: Arc::downgrade(&self.notes), life, channel });
+        let (connections, route) = (&wire.connections, wire.route_of_key(key));
+        match connections.hear(told, &route, hearer, &wire.clock, by).await {
+            Ok(ear) => {
+                // It comes back where the connection ended meanwhile.
+                let late = lock(&self.notes).heard(life, key, told, ear);
+                late.is_none()
+            }
+            Err(error) => {
+                tracing::debug!(store = connections.at(), %error, "a channel is not heard");
+                if matches!(error.kind(), StoreErrorKind::Denied | StoreErrorKind::Unsupported) {
+                    let until = wire.clock.now().saturating_add(DEAF_FOR);
+                    lock(&self.notes).is_deaf(life, until);
+                }
+                false
+            }
+        }
+    }
+}
+
+/// Reads the messages of one channel.
+struct OnChannel {
+    notes: Weak<Mutex<Notes>>,
+    life: u64,
+    channel: Vec<u8>,
+}
+
+impl Hearer for OnChannel {
+    fn hear(&self, message: &[u8]) {
+        let Some(notes) = self.notes.upgrade() else { return };
+        let first = lock(&notes).told(self.life, &self.channel, message);
+        for (sink, token) in first {
+            sink.wake(fencelock_core::Wakeup::Turn(token));
+        }
+    }
+
+    fn broken(&self) {
+        let Some(notes) = self.notes.upgrade() else { return };
+        let ended = lock(&notes).broken(self.life);
+        // Their connection has ended; so they say nothing to it.
+        drop(ended.ears);
+        for sink in ended.sinks {
+            sink.broken();
+        }
+    }
+}
+
+fn lock(notes: &Mutex<Notes>) -> MutexGuard<'_, Notes> {
+    // Nothing under this lock can panic half way.
+    notes.lock().unwrap_or_else(PoisonError::into_inner)
+}
