@@ -170,7 +170,15 @@ impl AcrossSlots {
             }
             part
         };
-        Ok(context.store.parts(&names).into_iter().map(part).collect())
+        let parts: Vec<_> = context.store.parts(&names).into_iter().map(part).collect();
+        let can = context.store.capabilities();
+        if parts.len() > 1 && can.fencing && !can.writes_fences {
+            let what = "the fencing tokens of this dialect can't be one for names in several slots";
+            return Err(Error::new(ErrorKind::Unsupported, what)
+                .with_names(&names)
+                .with_store(&context.display));
+        }
+        Ok(parts)
     }
 
     /// Makes one grant of several. On an error the guards go, and give back what they have.

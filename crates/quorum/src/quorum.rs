@@ -184,7 +184,8 @@ fn capabilities(stores: &[Arc<dyn Store>], needed: usize) -> Capabilities {
     let each = || stores.iter().map(|store| store.capabilities());
     let dialect = each().next().map_or("native", |can| can.dialect);
     let mut can = Capabilities::full(dialect);
-    can.fencing = each().all(|can| can.fencing);
+    can.fencing = each().all(|can| can.fencing && can.writes_fences);
+    can.writes_fences = can.fencing;
     can.metadata = each().all(|can| can.metadata);
     can.remembers_tokens = each().all(|can| can.remembers_tokens);
     can.revoke = each().all(|can| can.revoke);

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{native::Native, plain::formats, plug::Plug};
+use crate::{native::Native, plain::formats, plug::Plug, redisson};
 
 /// The wire format of the locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -40,6 +40,13 @@ pub enum Dialect {
     Spring,
     /// Laravel (PHP): its prefixes are those of the application, so that one has to be given.
     Laravel,
+    /// Redisson's RLock (Java), also re-entrant by an explicit owner: the name is the key, a hash. A
+    /// release wakes its waiters, and ours hear theirs.
+    Redisson,
+    /// Redisson's RFencedLock: the same with a counter of fencing tokens beside it.
+    RedissonFenced,
+    /// Redisson's spin lock: the same without any message.
+    RedissonSpin,
     /// Symfony Lock before 5.2 (PHP): the name is the key, the value base64.
     SymfonyString,
 }
@@ -60,6 +67,9 @@ impl Dialect {
         Self::DistributedLockNet,
         Self::Spring,
         Self::Laravel,
+        Self::Redisson,
+        Self::RedissonFenced,
+        Self::RedissonSpin,
         Self::SymfonyString,
     ];
 
@@ -80,6 +90,9 @@ impl Dialect {
             Self::DistributedLockNet => "distributed-lock-net",
             Self::Spring => "spring",
             Self::Laravel => "laravel",
+            Self::Redisson => "redisson",
+            Self::RedissonFenced => "redisson-fenced",
+            Self::RedissonSpin => "redisson-spin",
             Self::SymfonyString => "symfony-string",
         }
     }
@@ -100,6 +113,9 @@ impl Dialect {
             Self::DistributedLockNet => &formats::DISTRIBUTED_LOCK_NET,
             Self::Spring => &formats::SPRING,
             Self::Laravel => &formats::LARAVEL,
+            Self::Redisson => &redisson::LOCK,
+            Self::RedissonFenced => &redisson::FENCED,
+            Self::RedissonSpin => &redisson::SPIN,
             Self::SymfonyString => &formats::SYMFONY_STRING,
         }
     }

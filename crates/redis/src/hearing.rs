@@ -26,7 +26,7 @@ use fencelock_store::{
 use self::notes::{Noted, Notes};
 use crate::{
     connection::{Channels, Hearer},
-    keys::KeyMapping,
+    error,
     wire::Wire,
 };
 
@@ -58,8 +58,15 @@ pub(crate) struct Hearing {
 const DEAF_FOR: Duration = Duration::from_secs(10);
 
 /// Begins to listen: channels follow with the names that are waited for.
-pub(crate) fn listen(wire: &Wire, sink: Arc<dyn WakeupSink>) -> Result<Subscription, StoreError> {
+pub(crate) fn listen(
+    wire: &Wire,
+    sink: Arc<dyn WakeupSink>,
+    by: Moment,
+) -> Result<Subscription, StoreError> {
     wire.connections.check_open()?;
+    if wire.clock.now() >= by {
+        return Err(error::overdue(wire.connections.at(), false));
+    }
     let Some(runtime) = rt::runtime_id() else {
         return Err(StoreError::unsupported("outside of a runtime there is nobody to be told"));
     };
@@ -88,7 +95,7 @@ pub(crate) async fn acquire<F>(
     wire: &Wire,
     request: &AcquireRequest,
     by: Moment,
-    told: fn(&KeyMapping, &LockName) -> Vec<Told>,
+    told: fn(&Wire, &LockName) -> Vec<Told>,
     ask: impl Fn() -> F,
 ) -> StoreResult<Acquired>
 where
@@ -98,7 +105,7 @@ where
         return ask().await;
     };
     let names: Vec<_> =
-        request.names.iter().map(|name| (wire.key(name), told(&wire.keys, name))).collect();
+        request.names.iter().map(|name| (wire.key(name), told(wire, name))).collect();
     let token = request.token;
     // Before the question: what is said after its answer must find the note.
     let noted = lock(&wire.hearing.notes).note(listener, token, &names, wire.clock.now());

@@ -22,8 +22,13 @@ static SCRIPT: LazyLock<Script> = script!("scripts/rights.lua");
 /// How each command of the scripts is asked for: with words that it takes, `@` for the key.
 const ASKED: &[(&str, &[&str])] = &[
     ("DEL", &["@"]),
+    ("EXISTS", &["@"]),
     ("GET", &["@"]),
     ("HDEL", &["@", "r"]),
+    ("HEXISTS", &["@", "r"]),
+    ("HGET", &["@", "r"]),
+    ("HGETALL", &["@"]),
+    ("HINCRBY", &["@", "r", "0"]),
     ("HLEN", &["@"]),
     ("HMGET", &["@", "r"]),
     ("HSET", &["@", "r", ""]),
@@ -116,7 +121,7 @@ mod tests {
     fn every_command_of_the_scripts_can_be_asked_for() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/scripts");
         let mut found = BTreeSet::new();
-        for dialect in ["native", "plain"] {
+        for dialect in ["native", "plain", "redisson/lock"] {
             for file in fs::read_dir(folder.join(dialect)).expect("the folder is there") {
                 let text = fs::read_to_string(file.expect("a file").path()).expect("it is text");
                 found.extend(commands(&text));

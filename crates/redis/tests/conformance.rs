@@ -82,7 +82,16 @@ impl Harness for Server {
         let mut connection = self.server.connect();
         let key = self.key(name);
         redis::cmd("DEL").arg(&key).exec(&mut connection).expect("the place is free");
-        redis::cmd("HSET").arg(key).arg("owner").arg("1").exec(&mut connection).expect("planted");
+        let plant = match self.dialect {
+            Dialect::Redisson | Dialect::RedissonFenced => ["SET", "owner", ""],
+            _ => ["HSET", "owner", "1"],
+        };
+        let words = plant[1..].iter().filter(|word| !word.is_empty());
+        redis::cmd(plant[0])
+            .arg(key)
+            .arg(words.collect::<Vec<_>>())
+            .exec(&mut connection)
+            .expect("planted");
         true
     }
 
@@ -129,6 +138,18 @@ mod python_redis_lock {
     use super::*;
 
     fencelock_store::conformance_suite!(Server::new(Dialect::PythonRedisLock));
+}
+
+mod redisson {
+    use super::*;
+
+    fencelock_store::conformance_suite!(Server::new(Dialect::Redisson));
+}
+
+mod redisson_fenced {
+    use super::*;
+
+    fencelock_store::conformance_suite!(Server::new(Dialect::RedissonFenced));
 }
 
 /// Goal: equal answers of the plain dialect and the table, as far as it can keep what the table

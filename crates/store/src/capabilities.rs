@@ -9,8 +9,11 @@ use fencelock_core::Mode;
 pub struct Capabilities {
     /// The name of the wire format: `native`, `plain`, ...
     pub dialect: &'static str,
-    /// Grants carry a fencing token; `raise_fence` works.
+    /// Grants carry a fencing token.
     pub fencing: bool,
+    /// A fencing token can be written to a lease: [`Store::raise_fence`](crate::Store::raise_fence)
+    /// works, an acquire can propose one and a heal bring one along.
+    pub writes_fences: bool,
     /// The holder's metadata is kept.
     pub metadata: bool,
     /// The last released token is remembered, so that a re-sent release is answered `Held` and a
@@ -132,6 +135,7 @@ impl Capabilities {
         Self {
             dialect,
             fencing: true,
+            writes_fences: true,
             metadata: true,
             remembers_tokens: true,
             store_time: true,
@@ -151,6 +155,7 @@ impl Capabilities {
     pub const fn bare(dialect: &'static str) -> Self {
         Self {
             fencing: false,
+            writes_fences: false,
             metadata: false,
             remembers_tokens: false,
             store_time: false,

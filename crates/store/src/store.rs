@@ -51,7 +51,7 @@ pub type StoreResult<A> = Result<Reply<A>, StoreError>;
 ///     `binding`, `place`, `listener` and `reserve` are for people and for comfort: without the
 ///     capability they have no effect. With `wakeups` and without `queue` a `place` has the effect
 ///     that its listener is told, if it does not insist (`barging`): the answer is `Queued`, and the
-///     next question has a fresh token. Grants then
+///     next question has a fresh token, or with [`hints`](Capabilities::hints) the same. Grants then
 ///     have [`Fence::None`](fencelock_core::Fence), replies no time; a store that does not remember
 ///     tokens answers `Absent` for released and ended leases, `Expired` to a re-sent release, and
 ///     carries a late copy of an acquire out.

@@ -99,6 +99,9 @@ pub const PEERS: &[Peer] = &[
         key: "registry:NAME",
         ..peer("Spring, SPIN_LOCK", "spring", "spin", "Java", "spring")
     },
+    peer("Redisson, lock", "redisson", "lock", "Java", "redisson"),
+    peer("Redisson, fenced lock", "redisson", "fenced", "Java", "redisson-fenced"),
+    peer("Redisson, spin lock", "redisson", "spin", "Java", "redisson-spin"),
     peer("rslock", "rslock", "lock", "Rust", "redlock"),
     peer("redlock", "redlock", "lock", "Rust", "redlock"),
 ];

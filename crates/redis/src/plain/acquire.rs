@@ -11,14 +11,14 @@ use fencelock_store::{Reply, StoreErrorKind, StoreResult};
 use redis::{Cmd, Value};
 
 use super::{
-    Format, UNKNOWN_LETTER,
+    Format,
     inspect::look,
-    lettered,
     wake::{Wake, spring_channels},
 };
 use crate::{
     connection::{Again, Order},
     hearing,
+    lettered::{self, UNKNOWN_LETTER, lettered},
     plug::Plug,
     reply::{Odd, bytes, time_left},
     script::{Question, Script, script},
@@ -74,7 +74,7 @@ async fn several(
     question.arg(&format.value(&request.token));
     question.arg(request.ttl.as_millis().to_string().as_bytes());
     let answer = wire.ask(&mut question, by).await?;
-    super::read(wire, &answer, |value| decode(request, value))
+    lettered::read(wire, &answer, |value| decode(request, value))
 }
 
 fn decode(request: &AcquireRequest, value: &Value) -> Result<Acquired, Odd> {
@@ -82,8 +82,8 @@ fn decode(request: &AcquireRequest, value: &Value) -> Result<Acquired, Odd> {
         (b'g', []) => Ok(fresh(request)),
         (b'y', [left]) => Ok(repeated(request, time_left(left)?)),
         (b's', []) => Ok(Acquired::Refused(Refusal::TokenRetired)),
-        (b'b', rest) => Ok(Acquired::Busy(super::busy(rest, &request.names)?)),
-        (b'f', rest) => Ok(Acquired::Foreign(super::foreign(rest, &request.names)?)),
+        (b'b', rest) => Ok(Acquired::Busy(lettered::busy(rest, &request.names)?)),
+        (b'f', rest) => Ok(Acquired::Foreign(lettered::foreign(rest, &request.names)?)),
         _ => Err(UNKNOWN_LETTER),
     }
 }
@@ -123,7 +123,7 @@ async fn one(
     if answer.value == Value::Nil {
         return Ok(Reply::new(fresh(request)).of(answer.greeting.incarnation));
     }
-    let reply = super::read(wire, &answer, |value| bytes(value).map(|value| value == token))?;
+    let reply = lettered::read(wire, &answer, |value| bytes(value).map(|value| value == token))?;
     Box::pin(held(format, wire, request, reply.answer, by)).await
 }
 

@@ -6,8 +6,9 @@ use fencelock_core::{ExchangeRequest, Exchanged, Fence, Grant, Moment, Novelty, 
 use fencelock_store::StoreResult;
 use redis::Value;
 
-use super::{Format, UNKNOWN_LETTER, lettered, not_held, passed_on};
+use super::Format;
 use crate::{
+    lettered::{self, UNKNOWN_LETTER, lettered, not_held, passed_on},
     plug::Plug,
     reply::{bytes, time_left},
     rights,
@@ -45,7 +46,7 @@ pub(crate) async fn exchange_token(
         let left = time_left(left)?.unwrap_or(request.ttl.as_duration());
         Ok(Exchanged::Granted(Grant::new(Fence::None, left, novelty)))
     };
-    super::read(wire, &answer, |value| match lettered(value)? {
+    lettered::read(wire, &answer, |value| match lettered(value)? {
         (b'g', [left]) => granted(left, Novelty::Fresh),
         (b'y', [left]) => granted(left, Novelty::Repeated),
         (b's', []) => Ok(Exchanged::Refused(Refusal::TokenRetired)),

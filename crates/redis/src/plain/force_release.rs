@@ -5,9 +5,10 @@ use std::sync::LazyLock;
 use fencelock_core::{ForceReleaseRequest, Forced, Inspection, Moment};
 use fencelock_store::StoreResult;
 
-use super::{Format, UNKNOWN_LETTER, inspect::seen, wake::Deleting};
+use super::{Format, inspect::seen, wake::Deleting};
 use crate::{
     connection::Again,
+    lettered::{self, UNKNOWN_LETTER},
     reply::list,
     script::{Script, script},
     wire::Wire,
@@ -31,7 +32,7 @@ pub(crate) async fn force_release(
     let names = std::slice::from_ref(&request.name);
     let mut question = DELETING.question(format, wire, names, &[]).again(Again::Never);
     let answer = wire.ask(&mut question, by).await?;
-    super::read(wire, &answer, |value| match seen(format, list(value)?)? {
+    lettered::read(wire, &answer, |value| match seen(format, list(value)?)? {
         Inspection::Held(holder) => Ok(Forced::Removed(holder)),
         Inspection::Free { .. } => Ok(Forced::WasFree),
         Inspection::Foreign(kind) => Ok(Forced::Foreign(kind)),

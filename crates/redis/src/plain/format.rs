@@ -2,7 +2,8 @@
 
 use fencelock_core::Token;
 
-use super::{owner::Owner, wake::Wake};
+use super::wake::Wake;
+use crate::shape::Shape;
 
 /// One library's wire format.
 #[derive(Debug)]
@@ -12,7 +13,7 @@ pub(crate) struct Format {
     /// What stands before the name unless another is asked for; nothing where all its users have
     /// one of their own, which then has to be asked for.
     pub(crate) prefix: Option<&'static str>,
-    pub(crate) owner: Owner,
+    pub(crate) owner: Shape,
     /// What a release does for the library's waiters.
     pub(crate) wake: Wake,
 }

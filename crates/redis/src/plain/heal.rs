@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 use fencelock_core::{HealRequest, Healed, Moment};
 use fencelock_store::StoreResult;
 
-use super::{Format, UNKNOWN_LETTER, busy, foreign, lettered};
+use super::Format;
 use crate::{
+    lettered::{self, UNKNOWN_LETTER, busy, foreign, lettered},
     plug::Plug,
     script::{Script, script},
     wire::Wire,
@@ -31,7 +32,7 @@ pub(crate) async fn heal(
     question.arg(&format.value(&request.token));
     question.arg(request.ttl.as_millis().to_string().as_bytes());
     let answer = wire.ask(&mut question, by).await?;
-    super::read(wire, &answer, |value| match lettered(value)? {
+    lettered::read(wire, &answer, |value| match lettered(value)? {
         (b'k', []) => Ok(Healed::Healed),
         (b'b', rest) => Ok(Healed::Busy(busy(rest, &request.names)?)),
         (b'f', rest) => Ok(Healed::Foreign(foreign(rest, &request.names)?)),

@@ -6,9 +6,10 @@ use fencelock_core::{Holder, InspectRequest, Inspection, LockName, Moment};
 use fencelock_store::{Reply, StoreResult};
 use redis::Value;
 
-use super::{Format, UNKNOWN_LETTER};
+use super::Format;
 use crate::{
     cluster::{Route, spread},
+    lettered::{self, UNKNOWN_LETTER},
     reply::{Odd, bytes, foreign_type, list, time_left},
     script::{Script, script},
     wire::Wire,
@@ -67,7 +68,7 @@ async fn look_at<'n>(
     let count = names.len();
     let mut question = wire.script_on(&SCRIPT, names, 0, 0);
     let answer = wire.ask(&mut question, by).await?;
-    super::read(wire, &answer, |value| {
+    lettered::read(wire, &answer, |value| {
         let replies = list(value)?;
         if replies.len() != 3 * count {
             return Err(Odd("a list of another length than asked for"));

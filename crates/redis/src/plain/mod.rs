@@ -13,24 +13,12 @@ pub(crate) mod formats;
 mod heal;
 mod inspect;
 mod list;
-mod owner;
 mod release;
 mod renew;
 mod shorten;
 mod wake;
 
 use std::sync::Arc;
-
-use fencelock_core::{
-    AcquireRequest, Acquired, Busy, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced,
-    Foreign, HealRequest, Healed, Holder, InspectRequest, Inspection, ListRequest, LockName,
-    Moment, Names, NotHeld, Page, ReleaseRequest, Released, RenewRequest, Renewed, ShortenRequest,
-    Shortened,
-};
-use fencelock_store::{
-    BoxFuture, Capabilities, Hints, Reply, StoreError, Subscription, WakeupSink,
-};
-use redis::Value;
 
 use self::{
     acquire::acquire,
@@ -43,16 +31,15 @@ use self::{
     renew::renew,
     shorten::shorten,
 };
-use crate::{
-    connection::Answer,
-    hearing,
-    keys::KeyMapping,
-    plug::Plug,
-    reply::{Odd, bytes, foreign_type, number, time_left},
-    wire::Wire,
+use crate::{hearing, keys::KeyMapping, plug::Plug, wire::Wire};
+use fencelock_core::{
+    AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Forced, HealRequest,
+    Healed, InspectRequest, Inspection, ListRequest, Moment, Page, ReleaseRequest, Released,
+    RenewRequest, Renewed, ShortenRequest, Shortened,
 };
+use fencelock_store::{BoxFuture, Capabilities, Hints, StoreError, Subscription, WakeupSink};
 
-pub(crate) use self::{format::Format, owner::Owner, wake::Wake};
+pub(crate) use self::{format::Format, wake::Wake};
 
 /// Verbs that are a function of the module, `verb(format, wire, request, by)`.
 macro_rules! verbs_of_format {
@@ -82,10 +69,10 @@ impl Plug for Format {
         &'a self,
         wire: &'a Wire,
         sink: Arc<dyn WakeupSink>,
-        _: Moment,
+        by: Moment,
     ) -> BoxFuture<'a, Result<Subscription, StoreError>> {
         let listening = match self.wake {
-            Wake::Channels => hearing::listen(wire, sink),
+            Wake::Channels => hearing::listen(wire, sink, by),
             Wake::Nothing | Wake::List(_) => Err(self.refuse(wire, "wakeups")),
         };
         Box::pin(std::future::ready(listening))
@@ -124,62 +111,6 @@ impl Plug for Format {
         heal(request: &HealRequest) -> Healed;
     );
 }
-
-fn read<A>(
-    wire: &Wire,
-    answer: &Answer,
-    decode: impl FnOnce(&Value) -> Result<A, Odd>,
-) -> Result<Reply<A>, StoreError> {
-    let decoded = decode(&answer.value).map_err(|odd| wire.odd(odd))?;
-    Ok(Reply::new(decoded).of(answer.greeting.incarnation.clone()))
-}
-
-/// Splits a list into its letter and the rest.
-fn lettered(value: &Value) -> Result<(u8, &[Value]), Odd> {
-    let (letter, rest) = crate::reply::list(value)?.split_first().ok_or(Odd("an empty list"))?;
-    match bytes(letter)? {
-        [letter] => Ok((*letter, rest)),
-        _ => Err(UNKNOWN_LETTER),
-    }
-}
-
-fn name<'n>(index: &Value, names: &'n Names) -> Result<&'n LockName, Odd> {
-    let index = usize::try_from(number(index)?).ok().and_then(|index| index.checked_sub(1));
-    index.and_then(|index| names.as_slice().get(index)).ok_or(Odd("a key that was not asked"))
-}
-
-fn busy(rest: &[Value], names: &Names) -> Result<Busy, Odd> {
-    match rest {
-        [index, left] => Ok(Busy::new(name(index, names)?.clone(), Holder::new(time_left(left)?))),
-        _ => Err(UNKNOWN_LETTER),
-    }
-}
-
-fn foreign(rest: &[Value], names: &Names) -> Result<Foreign, Odd> {
-    match rest {
-        [index, word] => Ok(Foreign::new(name(index, names)?.clone(), foreign_type(bytes(word)?))),
-        _ => Err(UNKNOWN_LETTER),
-    }
-}
-
-/// What `held.lua` says.
-fn not_held(why: &[u8]) -> Result<NotHeld, Odd> {
-    match why {
-        b"a" => Ok(NotHeld::Absent),
-        b"t" => Ok(NotHeld::Taken),
-        [b'f', word @ ..] => Ok(NotHeld::Foreign(foreign_type(word))),
-        _ => Err(UNKNOWN_LETTER),
-    }
-}
-
-/// An error of the server that `held.lua` passes on.
-fn passed_on(why: &[u8]) -> Option<String> {
-    let text = why.strip_prefix(b"e")?;
-    Some(String::from_utf8_lossy(text).into_owned())
-}
-
-/// Something that no script writes.
-const UNKNOWN_LETTER: Odd = Odd("an unknown answer");
 
 #[cfg(test)]
 pub(crate) mod tests;

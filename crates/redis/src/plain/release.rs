@@ -7,11 +7,12 @@ use fencelock_store::{Outcome, Reply, StoreError, StoreErrorKind, StoreResult};
 use redis::{Cmd, Value};
 
 use super::{
-    Format, UNKNOWN_LETTER,
+    Format,
     wake::{Deleting, Wake},
 };
 use crate::{
     connection::{Again, Order},
+    lettered::{self, UNKNOWN_LETTER},
     reply::{Odd, bytes},
     script::{Question, Script, script},
     wire::Wire,
@@ -48,7 +49,7 @@ pub(crate) async fn release(
     let question = DELETING.question(format, wire, names, &[&value, count.as_bytes()]);
     let mut question = question.order(Order::Behind);
     let answer = wire.ask(&mut question, by).await?;
-    let reply = super::read(wire, &answer, decode)?;
+    let reply = lettered::read(wire, &answer, decode)?;
     wire.settle_release(reply, answer.resent || resent)
 }
 

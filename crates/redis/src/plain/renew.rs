@@ -6,8 +6,9 @@ use fencelock_core::{Moment, RenewRequest, Renewed};
 use fencelock_store::StoreResult;
 use redis::Value;
 
-use super::{Format, not_held};
+use super::Format;
 use crate::{
+    lettered::{self, not_held},
     reply::{Odd, bytes, list, number, time_left},
     rights,
     script::{Script, script},
@@ -42,7 +43,7 @@ async fn step(
     }
     let answer = wire.ask(&mut question, by).await?;
     let mut refused = None;
-    let reply = super::read(wire, &answer, |value| {
+    let reply = lettered::read(wire, &answer, |value| {
         let replies = list(value)?;
         if replies.len() != part.len() {
             return Err(Odd("a list of another length than asked for"));

@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 use fencelock_core::{Moment, ShortenRequest, Shortened};
 use fencelock_store::StoreResult;
 
-use super::{Format, not_held, passed_on};
+use super::Format;
 use crate::{
+    lettered::{self, not_held, passed_on},
     reply::{bytes, number, time_left},
     rights,
     script::{Script, script},
@@ -29,7 +30,7 @@ pub(crate) async fn shorten(
     if let Some(refused) = bytes(&answer.value).ok().and_then(passed_on) {
         return Err(Box::pin(rights::refused_inside(wire, &question, &refused, by)).await);
     }
-    super::read(wire, &answer, |value| {
+    lettered::read(wire, &answer, |value| {
         if number(value).is_ok() {
             let remaining = time_left(value)?.unwrap_or(request.ttl.as_duration());
             return Ok(Shortened::Shortened { remaining });

@@ -1,9 +1,10 @@
 //! Whatever the server says, the plain readers answer or refuse it; none panics.
 
-use fencelock_core::{Token, Ttl};
+use fencelock_core::{LockName, Names, NotHeld, Token, Ttl};
 use redis::Value;
 
 use super::*;
+use crate::lettered::{busy, foreign, lettered};
 
 fn renew_request() -> RenewRequest {
     let name = LockName::new("a").expect("a name");

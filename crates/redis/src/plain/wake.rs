@@ -69,10 +69,9 @@ impl Deleting {
 
 /// The channels on which Spring's registries say that a name is free: of the newer generation one for
 /// each lock, of the older one for all of a registry.
-pub(super) fn spring_channels(keys: &KeyMapping, name: &LockName) -> Vec<Told> {
-    let mut key = Vec::new();
-    keys.write(name, &mut key);
-    let of_registry = [registry(keys), b"-channel"].concat();
+pub(super) fn spring_channels(wire: &Wire, name: &LockName) -> Vec<Told> {
+    let key = wire.key(name);
+    let of_registry = [registry(&wire.keys), b"-channel"].concat();
     let of_lock = [&of_registry[..], b":", &key].concat();
     vec![Told::on(of_lock), Told { only: Some(key), ..Told::on(of_registry) }]
 }

@@ -186,7 +186,7 @@ pub async fn a_floor_too_far_ahead_is_refused_and_changes_nothing(harness: &impl
 pub async fn a_proposed_fencing_token_is_taken_where_it_is_above(harness: &impl Harness) {
     let store = harness.fresh().await;
     let mut asked = request(name("k"), token());
-    if !store.capabilities().fencing {
+    if !store.capabilities().writes_fences {
         asked.proposed = Some(fencelock_core::FencingToken::MAX);
         assert_unsupported(store.acquire(&asked, store.by()).await);
         return store.assert_free(&name("k")).await;
@@ -204,7 +204,7 @@ pub async fn a_proposed_fencing_token_that_is_not_above_is_answered_with_the_rec
     harness: &impl Harness,
 ) {
     let store = harness.fresh().await;
-    if !store.capabilities().fencing {
+    if !store.capabilities().writes_fences {
         let mut asked = request(name("k"), token());
         asked.proposed = Some(fencelock_core::FencingToken::MAX);
         return assert_unsupported(store.acquire(&asked, store.by()).await);
@@ -229,7 +229,7 @@ pub async fn a_proposed_fencing_token_below_the_floor_is_answered_with_the_floor
 ) {
     let store = harness.fresh().await;
     let mut asked = request(name("k"), token());
-    if !store.capabilities().fencing {
+    if !store.capabilities().writes_fences {
         asked.proposed = Some(fencelock_core::FencingToken::MAX);
         return assert_unsupported(store.acquire(&asked, store.by()).await);
     }
@@ -249,7 +249,7 @@ pub async fn a_proposed_fencing_token_too_far_ahead_is_refused(harness: &impl Ha
     let store = harness.fresh().await;
     let mut asked = request(name("k"), token());
     asked.proposed = Some(fencelock_core::FencingToken::MAX);
-    if !store.capabilities().fencing {
+    if !store.capabilities().writes_fences {
         return assert_unsupported(store.acquire(&asked, store.by()).await);
     }
     assert_eq!(store.ask_acquire(&asked).await, Acquired::Refused(Refusal::FenceAhead));

@@ -30,7 +30,7 @@ async fn assert_each_verb_fails(
     assert_error(store.release(&ReleaseRequest::new(name("k"), holder), by).await, kind);
     let exchange = ExchangeRequest::new(name("k"), holder, new, ttl(MINUTE));
     assert_error(store.exchange_token(&exchange, by).await, kind);
-    if store.capabilities().fencing {
+    if store.capabilities().writes_fences {
         let one = fencelock_core::FencingToken::new(1).expect("within the range");
         let raise = RaiseFenceRequest::new(name("k"), holder, one);
         assert_error(store.raise_fence(&raise, by).await, kind);

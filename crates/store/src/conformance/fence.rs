@@ -11,13 +11,13 @@ use crate::Store;
 /// Takes `k` and says with which fencing token; on a store without such, checks that it says so.
 async fn taken(store: &impl Store, holder: Token) -> Option<FencingToken> {
     let grant = store.take(name("k"), holder).await;
-    if store.capabilities().fencing {
+    if store.capabilities().writes_fences {
         return Some(fenced(&grant));
     }
     let raise = RaiseFenceRequest::new(name("k"), holder, FencingToken::MAX);
     assert_unsupported(store.raise_fence(&raise, store.by()).await);
     store.assert_held_by(&name("k"), holder).await;
-    assert_eq!(store.holder(&name("k")).await.fencing_token, None);
+    assert_eq!(store.holder(&name("k")).await.fencing_token, grant.fence.token());
     None
 }
 

@@ -83,7 +83,7 @@ pub async fn an_exchange_and_a_heal_are_told_so(harness: &impl Harness) {
 pub async fn a_raise_is_told_so(harness: &impl Harness) {
     let store = harness.fresh().await;
     let Some(value) = planted(harness, &store).await else { return };
-    if store.capabilities().fencing {
+    if store.capabilities().writes_fences {
         let small = fencelock_core::FencingToken::new(1).expect("within the range");
         let answer = store.raise(name("k"), token(), small).await;
         assert!(matches!(answer, Raised::NotHeld(NotHeld::Foreign(_))), "{answer:?}");

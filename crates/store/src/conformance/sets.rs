@@ -139,7 +139,7 @@ pub async fn a_set_is_renewed_shortened_and_exchanged_whole(harness: &impl Harne
 
 pub async fn a_raise_writes_to_all_members_or_to_none(harness: &impl Harness) {
     let store = harness.fresh().await;
-    if !store.capabilities().fencing || !has_sets(&store).await {
+    if !store.capabilities().writes_fences || !has_sets(&store).await {
         // What such a store says to a raise is in `fence`, what to a set in `has_sets`.
         return;
     }

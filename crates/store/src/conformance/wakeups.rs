@@ -14,7 +14,7 @@ use super::{
     Harness,
     support::{Ask as _, MINUTE, assert_unsupported, name, request, secs, token, ttl},
 };
-use crate::{Store, Subscription, WakeupSink, rt};
+use crate::{Hints, Store, Subscription, WakeupSink, rt};
 
 /// Keeps what it hears.
 #[derive(Default)]
@@ -264,7 +264,9 @@ pub async fn a_place_that_does_not_insist_is_told_that_it_makes_sense_to_ask(
     let _ = store.take(name("k"), holder).await;
     let mut waits = waiting(name("k"), token(), Some(subscription.listener));
     waits.barging = true;
-    other.queue(&waits, 1).await;
+    // Where others give hints there is no line.
+    let position = u32::from(store.capabilities().hints == Hints::None);
+    other.queue(&waits, position).await;
     assert_eq!(store.give_back(name("k"), holder).await, Released::Held);
     assert_eq!(ear.hears(turn).await, waits.token);
     store.assert_free(&name("k")).await;

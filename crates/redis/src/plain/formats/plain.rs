@@ -1,6 +1,9 @@
 //! The least that all of the family share: the name is the key.
 
-use crate::plain::{Format, Owner, Wake};
+use crate::{
+    plain::{Format, Wake},
+    shape::Shape,
+};
 
 pub(crate) static PLAIN: Format =
-    Format { name: "plain", prefix: Some(""), owner: Owner::Hex, wake: Wake::Nothing };
+    Format { name: "plain", prefix: Some(""), owner: Shape::Hex, wake: Wake::Nothing };

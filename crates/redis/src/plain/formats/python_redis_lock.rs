@@ -1,10 +1,13 @@
 //! python-redis-lock 4 (Python), whose waiters block on a list beside the lock.
 
-use crate::plain::{Format, Owner, Wake};
+use crate::{
+    plain::{Format, Wake},
+    shape::Shape,
+};
 
 pub(crate) static PYTHON_REDIS_LOCK: Format = Format {
     name: "python-redis-lock",
     prefix: Some("lock:"),
-    owner: Owner::Base64,
+    owner: Shape::Base64,
     wake: Wake::List("lock-signal:"),
 };

@@ -2,7 +2,10 @@
 //! values are its client id, one for a registry; ours are one for each grant, which none of its
 //! registries owns.
 
-use crate::plain::{Format, Owner, Wake};
+use crate::{
+    plain::{Format, Wake},
+    shape::Shape,
+};
 
 pub(crate) static SPRING: Format =
-    Format { name: "spring", prefix: None, owner: Owner::Uuid, wake: Wake::Channels };
+    Format { name: "spring", prefix: None, owner: Shape::Uuid, wake: Wake::Channels };

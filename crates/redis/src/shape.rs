@@ -6,7 +6,7 @@ use fencelock_core::{Proof, Token};
 
 /// The shape of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
+pub(crate) enum Shape {
     /// 32 lower-case hexadecimal digits.
     Hex,
     /// 22 characters of the alphabet for URLs, without padding.
@@ -18,7 +18,7 @@ pub(crate) enum Owner {
     Uuid,
 }
 
-impl Owner {
+impl Shape {
     /// The value of a token.
     pub(crate) fn write(self, token: &Token) -> Vec<u8> {
         match self {
@@ -36,8 +36,8 @@ impl Owner {
         }
     }
 
-    /// The token of a value; nothing when [`Owner::write`] would not have written it.
-    fn read(self, value: &[u8]) -> Option<Token> {
+    /// The token of a value; nothing when [`Shape::write`] would not have written it.
+    pub(crate) fn read(self, value: &[u8]) -> Option<Token> {
         let token = match self {
             Self::Hex => return Token::from_hex(value).ok(),
             Self::Base64Url => unbase64(value, b"-_")?,
@@ -99,16 +99,16 @@ mod tests {
 
     use super::*;
 
-    const SHAPES: [Owner; 4] = [Owner::Hex, Owner::Base64Url, Owner::Base64, Owner::Uuid];
+    const SHAPES: [Shape; 4] = [Shape::Hex, Shape::Base64Url, Shape::Base64, Shape::Uuid];
 
     #[test]
     fn each_shape_is_that_of_its_libraries() {
         let token =
             Token::from_bytes(*b"\xff\xfe\xfd\x00lease of ours\0".first_chunk().expect("16"));
-        let shown = |owner: Owner| String::from_utf8(owner.write(&token)).expect("text");
-        assert_eq!(shown(Owner::Base64), "//79AGxlYXNlIG9mIG91cg==");
-        assert_eq!(shown(Owner::Base64Url), "__79AGxlYXNlIG9mIG91cg");
-        assert_eq!(shown(Owner::Uuid), "fffefd00-6c65-6173-6520-6f66206f7572");
+        let shown = |owner: Shape| String::from_utf8(owner.write(&token)).expect("text");
+        assert_eq!(shown(Shape::Base64), "//79AGxlYXNlIG9mIG91cg==");
+        assert_eq!(shown(Shape::Base64Url), "__79AGxlYXNlIG9mIG91cg");
+        assert_eq!(shown(Shape::Uuid), "fffefd00-6c65-6173-6520-6f66206f7572");
     }
 
     proptest! {
