@@ -89,6 +89,7 @@ mod queued;
 mod quorum;
 mod recipe;
 mod reentrant;
+mod registry;
 mod release;
 mod revoke;
 mod run;
@@ -136,6 +137,7 @@ pub use self::{
     mutex::{Attempt, Mutex, Renew, Wait},
     queued::Queued,
     reentrant::{Reentrant, ReentrantGuard},
+    registry::{Registry, RegistryGuard, RegistryLock, RegistrySettings},
     release::Released,
     revoke::Revoked,
     rwlock::{ReadGuard, ReadHeld, RwLock, SharedToken, WriteGuard},
@@ -164,6 +166,8 @@ mod guide {
     struct Latch;
     #[doc = include_str!("../../../docs/guide/reentrant.md")]
     struct Reentrant;
+    #[doc = include_str!("../../../docs/guide/registry.md")]
+    struct Registry;
     #[doc = include_str!("../../../docs/guide/rwlock.md")]
     struct RwLock;
     #[doc = include_str!("../../../docs/guide/semaphore.md")]
