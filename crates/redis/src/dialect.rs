@@ -47,6 +47,8 @@ pub enum Dialect {
     RedissonFenced,
     /// Redisson's spin lock: the same without any message.
     RedissonSpin,
+    /// Redisson's RReadWriteLock: the name is the key, a hash of readers or a writer.
+    RedissonRw,
     /// Symfony Lock before 5.2 (PHP): the name is the key, the value base64.
     SymfonyString,
 }
@@ -70,6 +72,7 @@ impl Dialect {
         Self::Redisson,
         Self::RedissonFenced,
         Self::RedissonSpin,
+        Self::RedissonRw,
         Self::SymfonyString,
     ];
 
@@ -93,6 +96,7 @@ impl Dialect {
             Self::Redisson => "redisson",
             Self::RedissonFenced => "redisson-fenced",
             Self::RedissonSpin => "redisson-spin",
+            Self::RedissonRw => "redisson-rw",
             Self::SymfonyString => "symfony-string",
         }
     }
@@ -116,6 +120,7 @@ impl Dialect {
             Self::Redisson => &redisson::LOCK,
             Self::RedissonFenced => &redisson::FENCED,
             Self::RedissonSpin => &redisson::SPIN,
+            Self::RedissonRw => &redisson::Rw,
             Self::SymfonyString => &formats::SYMFONY_STRING,
         }
     }

@@ -7,7 +7,7 @@
 //! ```
 //! Nothing of this is at the server: the notes are of this process, and end with the answer of the
 //! next question, with a release of the token, or with its listener. A message wakes one waiter of a
-//! runtime, not all: it asks, and is the first again unless it was granted the name. Channels are kept
+//! runtime, not all (unless it makes room for many): it asks, and is the first again unless it was granted the name. Channels are kept
 //! for a while after their last waiter, since whoever waits once for a name will do so again.
 
 mod notes;
@@ -37,12 +37,14 @@ pub(crate) struct Told {
     pub(crate) channel: Vec<u8>,
     /// The message that is about this name, where the channel has others, too.
     pub(crate) only: Option<Vec<u8>>,
+    /// A message makes room for more than one.
+    pub(crate) is_for_all: bool,
 }
 
 impl Told {
     /// A channel of one name.
     pub(crate) fn on(channel: Vec<u8>) -> Self {
-        Self { kind: Channels::Usual, channel, only: None }
+        Self { kind: Channels::Usual, channel, only: None, is_for_all: false }
     }
 }
 

@@ -29,8 +29,10 @@ const ASKED: &[(&str, &[&str])] = &[
     ("HGET", &["@", "r"]),
     ("HGETALL", &["@"]),
     ("HINCRBY", &["@", "r", "0"]),
+    ("HKEYS", &["@"]),
     ("HLEN", &["@"]),
     ("HMGET", &["@", "r"]),
+    ("HSCAN", &["@", "0"]),
     ("HSET", &["@", "r", ""]),
     ("LPUSH", &["@", ""]),
     ("MGET", &["@"]),
@@ -121,7 +123,7 @@ mod tests {
     fn every_command_of_the_scripts_can_be_asked_for() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/scripts");
         let mut found = BTreeSet::new();
-        for dialect in ["native", "plain", "redisson/lock"] {
+        for dialect in ["native", "plain", "redisson/lock", "redisson/rw"] {
             for file in fs::read_dir(folder.join(dialect)).expect("the folder is there") {
                 let text = fs::read_to_string(file.expect("a file").path()).expect("it is text");
                 found.extend(commands(&text));

@@ -83,7 +83,9 @@ impl Harness for Server {
         let key = self.key(name);
         redis::cmd("DEL").arg(&key).exec(&mut connection).expect("the place is free");
         let plant = match self.dialect {
-            Dialect::Redisson | Dialect::RedissonFenced => ["SET", "owner", ""],
+            Dialect::Redisson | Dialect::RedissonFenced | Dialect::RedissonRw => {
+                ["SET", "owner", ""]
+            }
             _ => ["HSET", "owner", "1"],
         };
         let words = plant[1..].iter().filter(|word| !word.is_empty());
@@ -150,6 +152,12 @@ mod redisson_fenced {
     use super::*;
 
     fencelock_store::conformance_suite!(Server::new(Dialect::RedissonFenced));
+}
+
+mod redisson_rw {
+    use super::*;
+
+    fencelock_store::conformance_suite!(Server::new(Dialect::RedissonRw));
 }
 
 /// Goal: equal answers of the plain dialect and the table, as far as it can keep what the table

@@ -208,3 +208,109 @@ async fn an_owner_that_redisson_would_take_for_something_else_is_refused() {
         assert_eq!(error.kind(), StoreErrorKind::Unsupported, "{owner}: {error}");
     }
 }
+
+fn rw(server: &RedisServer) -> RedisStore {
+    store_at(&server.url(), Dialect::RedissonRw)
+}
+
+async fn reads(store: &RedisStore, token: Token) -> Acquired {
+    let mut request = AcquireRequest::new(name("n"), token, ttl(30_000));
+    request.mode = Mode::Shared;
+    store.acquire(&request, soon(store)).await.expect("it answers").answer
+}
+
+/// What Redisson's script does for a reader.
+fn they_read(server: &RedisServer, ms: u32) {
+    server.cli(&["HSET", "n", "mode", "read", THREAD, "1"]);
+    let lease = format!("{{n}}:{THREAD}:rwlock_timeout:1");
+    server.cli(&["SET", &lease, "1", "PX", &ms.to_string()]);
+    server.cli(&["PEXPIRE", "n", &ms.to_string()]);
+}
+
+#[tokio::test]
+async fn readers_have_leases_beside_the_hash_which_lasts_as_long_as_the_longest_of_those_left() {
+    let server = RedisServer::start();
+    let store = rw(&server);
+    they_read(&server, 5_000);
+    let (first, second) = (token(), token());
+    for reader in [first, second] {
+        assert!(is_granted(&reads(&store, reader).await, Novelty::Fresh));
+        assert!(is_granted(&reads(&store, reader).await, Novelty::Repeated));
+    }
+    assert_eq!(ask::<i64>(&server, &["HLEN", "n"]), 4);
+    let leases: Vec<String> = ask(&server, &["KEYS", "{n}:*:rwlock_timeout:1"]);
+    assert_eq!(leases.len(), 3);
+    assert!(ask::<i64>(&server, &["PTTL", "n"]) > 5_000);
+    let Inspection::Held(holder) = inspect(&store, "n").await else { panic!("it is held") };
+    assert_eq!(holder.sharing.map(|sharing| sharing.holders), Some(3));
+    let busy = acquire(&store, "n", token()).await.expect("it answers").answer;
+    assert!(matches!(busy, Acquired::Busy(_)), "{busy:?}");
+    for reader in [first, second] {
+        assert_eq!(release(&store, "n", reader).await.expect("it answers"), Released::Held);
+    }
+    // Theirs is left, with its own end; and nothing of it was touched.
+    let left: i64 = ask(&server, &["PTTL", "n"]);
+    assert!((1..=5_000).contains(&left), "{left}");
+    assert_eq!(ask::<i64>(&server, &["HGET", "n", THREAD]), 1);
+    assert_ne!(release(&store, "n", first).await.expect("it answers"), Released::Held);
+}
+
+#[tokio::test]
+async fn a_writer_is_alone_and_its_end_is_told_to_all_and_the_last_readers_to_one() {
+    let server = RedisServer::start();
+    let store = rw(&server);
+    let said = |monitor: &fencelock_testkit::Monitor| {
+        let seen = monitor.take();
+        let said: Vec<_> = seen.into_iter().filter(|seen| seen.name() == "PUBLISH").collect();
+        said.iter().map(|seen| seen.args[1..].concat()).collect::<Vec<_>>()
+    };
+    let (writer, reader) = (token(), token());
+    let _ = take(&store, "n", writer).await;
+    assert!(matches!(reads(&store, reader).await, Acquired::Busy(_)));
+    let monitor = server.monitor();
+    assert_eq!(release(&store, "n", writer).await.expect("it answers"), Released::Held);
+    assert_eq!(said(&monitor), [b"redisson_rwlock:{n}1".to_vec()]);
+    assert!(is_granted(&reads(&store, reader).await, Novelty::Fresh));
+    assert_eq!(release(&store, "n", reader).await.expect("it answers"), Released::Held);
+    assert_eq!(said(&monitor), [b"redisson_rwlock:{n}0".to_vec()]);
+    assert_eq!(ask::<Vec<String>>(&server, &["KEYS", "*"]), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_writer_becomes_a_reader_and_lets_others_in() {
+    let server = RedisServer::start();
+    let store = rw(&server);
+    let holder = token();
+    let _ = take(&store, "n", holder).await;
+    let down = fencelock_core::DowngradeRequest::new(name("n"), holder);
+    for _ in 0..2 {
+        let answer = store.downgrade(&down, soon(&store)).await.expect("it answers").answer;
+        let fencelock_core::Downgraded::Shared { remaining } = answer else { panic!("{answer:?}") };
+        assert!(remaining <= Duration::from_secs(30) && remaining > Duration::from_secs(10));
+    }
+    assert!(is_granted(&reads(&store, token()).await, Novelty::Fresh));
+    let busy = acquire(&store, "n", token()).await.expect("it answers").answer;
+    assert!(matches!(busy, Acquired::Busy(_)), "{busy:?}");
+    let batch = [RenewRequest::new(name("n"), holder, ttl(60_000))];
+    let renewed = store.renew(&batch, soon(&store)).await.expect("it answers").answer;
+    assert!(matches!(renewed[..], [Renewed::Extended { .. }]), "{renewed:?}");
+    assert_eq!(release(&store, "n", holder).await.expect("it answers"), Released::Held);
+}
+
+/// Goal: a reader that died keeps a writer out for its lease, and not for as long as others read.
+#[tokio::test]
+async fn a_reader_whose_lease_is_over_holds_nothing() {
+    let server = RedisServer::builder().clock().start();
+    let store = rw(&server);
+    let (dead, alive) = (token(), token());
+    let mut request = AcquireRequest::new(name("n"), dead, ttl(1_000));
+    request.mode = Mode::Shared;
+    let _ = granted(store.acquire(&request, soon(&store)).await);
+    assert!(is_granted(&reads(&store, alive).await, Novelty::Fresh));
+    server.clock().advance(Duration::from_secs(2));
+    let batch = [RenewRequest::new(name("n"), dead, ttl(60_000))];
+    let renewed = store.renew(&batch, soon(&store)).await.expect("it answers").answer;
+    assert!(matches!(renewed[..], [Renewed::NotHeld(_)]), "{renewed:?}");
+    assert_eq!(release(&store, "n", alive).await.expect("it answers"), Released::Held);
+    let _ = take(&store, "n", token()).await;
+}

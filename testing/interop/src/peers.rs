@@ -102,6 +102,7 @@ pub const PEERS: &[Peer] = &[
     peer("Redisson, lock", "redisson", "lock", "Java", "redisson"),
     peer("Redisson, fenced lock", "redisson", "fenced", "Java", "redisson-fenced"),
     peer("Redisson, spin lock", "redisson", "spin", "Java", "redisson-spin"),
+    peer("Redisson, write lock", "redisson", "write", "Java", "redisson-rw"),
     peer("rslock", "rslock", "lock", "Rust", "redlock"),
     peer("redlock", "redlock", "lock", "Rust", "redlock"),
 ];

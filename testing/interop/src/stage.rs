@@ -59,6 +59,12 @@ impl Stage {
         Driver::start(self.peer, &self.server.url())
     }
 
+    /// Our side.
+    #[must_use]
+    pub fn locks(&self) -> &blocking::Client {
+        &self.locks
+    }
+
     /// Our side of a lock: it waits for a minute and is renewed by nobody.
     pub fn mutex(&self, name: &str, ttl: Duration) -> blocking::Mutex {
         self.locks.mutex(name).ttl(ttl).wait(Duration::from_secs(60)).renewal(Renew::Manual)

@@ -33,10 +33,10 @@ struct Life {
     deaf_until: Moment,
 }
 
-/// A channel that is subscribed to, and the keys that are waited for, each with the message for it.
+/// A channel that is subscribed to, and the keys that are waited for, each with what is told of it.
 struct Heard {
     ear: Ear,
-    keys: HashMap<Key, Option<Vec<u8>>>,
+    keys: HashMap<Key, Told>,
 }
 
 struct Waiter {
@@ -114,7 +114,7 @@ impl Notes {
             }
             for told in told {
                 match here.channels.get_mut(&told.channel) {
-                    Some(heard) => drop(heard.keys.insert(key.clone(), told.only.clone())),
+                    Some(heard) => drop(heard.keys.insert(key.clone(), told.clone())),
                     None => noted = Noted::Unheard,
                 }
             }
@@ -152,7 +152,7 @@ impl Notes {
         let Some(here) = self.lives.get_mut(&life) else { return false };
         let Some(heard) = here.channels.get_mut(&told.channel) else { return false };
         if here.waiting.contains_key(key) {
-            heard.keys.insert(key.to_vec(), told.only.clone());
+            heard.keys.insert(key.to_vec(), told.clone());
         }
         true
     }
@@ -182,7 +182,7 @@ impl Notes {
         }
     }
 
-    /// Whose turn a message is: the first who waits for each key that it is about.
+    /// Whose turn a message is: of each key that it is about, the first who waits, or all.
     pub(super) fn told(
         &self,
         life: u64,
@@ -191,9 +191,13 @@ impl Notes {
     ) -> Vec<(Arc<dyn WakeupSink>, Token)> {
         let Some(here) = self.lives.get(&life) else { return Vec::new() };
         let keys = here.channels.get(channel).into_iter().flat_map(|heard| &heard.keys);
-        let about = keys.filter(|(_, only)| only.as_ref().is_none_or(|only| only == message));
-        let first = about.filter_map(|(key, _)| here.waiting.get(key)?.first());
-        first
+        let is_about = |told: &Told| told.only.as_ref().is_none_or(|only| only == message);
+        let about = keys.filter(|(_, told)| is_about(told));
+        let waiting = about.flat_map(|(key, told)| {
+            let most = if told.is_for_all { usize::MAX } else { 1 };
+            here.waiting.get(key).into_iter().flatten().take(most)
+        });
+        waiting
             .filter_map(|(listener, token)| Some((Arc::clone(here.sinks.get(listener)?), *token)))
             .collect()
     }

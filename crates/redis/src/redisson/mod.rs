@@ -9,6 +9,10 @@
 
 mod lock;
 mod names;
+mod rw;
 
-pub(crate) use self::lock::{FENCED, LOCK, SPIN};
 use self::names::{Keys, own_field};
+pub(crate) use self::{
+    lock::{FENCED, LOCK, SPIN},
+    rw::Rw,
+};

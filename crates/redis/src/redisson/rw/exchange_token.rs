@@ -1,0 +1,59 @@
+//! Exchanges the token of a lease for a fresh one.
+
+use std::sync::LazyLock;
+
+use fencelock_core::{ExchangeRequest, Exchanged, Fence, Grant, Moment, Novelty, Refusal};
+use fencelock_store::StoreResult;
+use redis::Value;
+
+use super::{Rw, keys, lease};
+use crate::{
+    lettered::{self, UNKNOWN_LETTER, lettered, not_held, passed_on},
+    plug::Plug,
+    redisson::own_field,
+    reply::{bytes, time_left},
+    rights,
+    script::{Script, script},
+    wire::Wire,
+};
+
+static SCRIPT: LazyLock<Script> =
+    script!("../../scripts/redisson/rw/held.lua", "../../scripts/redisson/rw/exchange_token.lua",);
+
+pub(crate) async fn exchange_token(
+    wire: &Wire,
+    request: &ExchangeRequest,
+    by: Moment,
+) -> StoreResult<Exchanged> {
+    Rw.check(
+        wire,
+        &[
+            (request.floor.is_some(), "fencing tokens"),
+            (request.deadline.is_some(), "deadlines, since it does not know the server's time"),
+        ],
+    )?;
+    let keys =
+        keys(wire, request.names.iter(), &request.from).beside(|key| lease(key, &request.to));
+    let count = keys.names().to_string();
+    let mut question = keys.ask(&SCRIPT);
+    question.arg(count.as_bytes());
+    question.arg(&own_field(&request.from)).arg(&own_field(&request.to));
+    question.arg(request.ttl.as_millis().to_string().as_bytes());
+    let answer = wire.ask(&mut question, by).await?;
+    if let Ok((b'n', [why])) = lettered(&answer.value)
+        && let Some(refused) = bytes(why).ok().and_then(passed_on)
+    {
+        return Err(Box::pin(rights::refused_inside(wire, &question, &refused, by)).await);
+    }
+    let granted = |left: &Value, novelty| {
+        let left = time_left(left)?.unwrap_or(request.ttl.as_duration());
+        Ok(Exchanged::Granted(Grant::new(Fence::None, left, novelty)))
+    };
+    lettered::read(wire, &answer, |value| match lettered(value)? {
+        (b'g', [left]) => granted(left, Novelty::Fresh),
+        (b'y', [left]) => granted(left, Novelty::Repeated),
+        (b's', []) => Ok(Exchanged::Refused(Refusal::TokenRetired)),
+        (b'n', [why]) => Ok(Exchanged::NotHeld(not_held(bytes(why)?)?)),
+        _ => Err(UNKNOWN_LETTER),
+    })
+}

@@ -1,0 +1,115 @@
+//! What the matrix can't say of Redisson: holds that are counted, readers beside each other, and one
+//! counter of fencing tokens for both sides.
+
+use std::time::Duration;
+
+use fencelock::{Attempt, Inspection, Released};
+use fencelock_interop::{
+    driver::{Answer, Driver},
+    peers::{Built, PEERS, Peer},
+    stage::Stage,
+};
+
+const LEASE: &str = "60000";
+
+/// A stage for one kind of Redisson's locks; nothing where there is no Java, which is printed.
+fn stage(name: &str) -> Option<Stage> {
+    let peer: &'static Peer = PEERS.iter().find(|peer| peer.name == name).expect("a row");
+    match peer.build() {
+        Built::Ready => Some(Stage::set(peer)),
+        Built::Skipped(why) => {
+            eprintln!("{name}: SKIPPED: {why}");
+            None
+        }
+    }
+}
+
+fn done(driver: &mut Driver, command: &str) -> String {
+    match driver.ask(command) {
+        Answer::Done(text) => text,
+        other => panic!("{command}: {other:?}"),
+    }
+}
+
+fn is_free(stage: &Stage, name: &str) -> bool {
+    match stage.mutex(name, Duration::from_secs(60)).try_lock().expect("the server answers") {
+        Attempt::Granted(guard) => {
+            assert_eq!(guard.release(), Released::Held);
+            true
+        }
+        Attempt::Busy(_) => false,
+    }
+}
+
+#[test]
+fn a_lock_that_they_hold_twice_is_free_after_the_second_release() {
+    let Some(stage) = stage("Redisson, lock") else { return };
+    let mut theirs = stage.driver();
+    for _ in 0..2 {
+        let _ = done(&mut theirs, &format!("acquire n {LEASE} 0"));
+    }
+    assert!(!is_free(&stage, "n"));
+    let Inspection::Held(holder) = stage.locks().inspect("n").expect("the server answers") else {
+        panic!("they hold it");
+    };
+    assert_eq!(holder.sharing.map(|sharing| sharing.holders), Some(2));
+    let _ = done(&mut theirs, "release");
+    assert!(!is_free(&stage, "n"));
+    let _ = done(&mut theirs, "release");
+    assert!(is_free(&stage, "n"));
+}
+
+#[test]
+fn holds_of_one_owner_of_ours_keep_them_out_until_the_last_is_given_back() {
+    let Some(stage) = stage("Redisson, lock") else { return };
+    let mut theirs = stage.driver();
+    let lock = stage.locks().reentrant("n", "order 42").ttl(Duration::from_secs(60));
+    let holds = [(); 2].map(|()| lock.lock().expect("it is ours"));
+    for hold in holds {
+        let answer = theirs.ask(&format!("acquire n {LEASE} 0"));
+        assert!(matches!(answer, Answer::Busy), "{answer:?}");
+        assert_eq!(hold.release(), Released::Held);
+    }
+    let _ = done(&mut theirs, &format!("acquire n {LEASE} 0"));
+    let _ = done(&mut theirs, "release");
+}
+
+#[test]
+fn fencing_tokens_grow_from_one_side_to_the_other() {
+    let Some(stage) = stage("Redisson, fenced lock") else { return };
+    let mut theirs = stage.driver();
+    let ours = || {
+        let guard = stage.mutex("n", Duration::from_secs(60)).lock().expect("it is free");
+        let token = guard.fencing_token().expect("it is fenced").as_u64();
+        assert_eq!(guard.release(), Released::Held);
+        token
+    };
+    for round in 0..3 {
+        assert_eq!(ours(), 2 * round + 1);
+        let _ = done(&mut theirs, &format!("acquire n {LEASE} 0"));
+        let said = done(&mut theirs, "token");
+        assert!(said.contains(&(2 * round + 2).to_string()), "round {round}: {said}");
+        let _ = done(&mut theirs, "release");
+    }
+}
+
+/// Method: their release of a read lock looks at the leases of all readers, and drops the hash where it
+/// finds none.
+#[test]
+fn readers_of_both_sides_are_beside_each_other_and_a_release_of_theirs_leaves_ours() {
+    let Some(stage) = stage("Redisson, write lock") else { return };
+    let (mut theirs, mut others) = (stage.driver(), stage.driver());
+    let lock = stage.locks().rwlock("n").ttl(Duration::from_secs(60));
+    let _ = done(&mut theirs, "as read");
+    let _ = done(&mut theirs, &format!("acquire n {LEASE} 0"));
+    let guard = lock.read().expect("they read, too");
+    assert!(lock.try_write().expect("the server answers").granted().is_none());
+    let _ = done(&mut theirs, "release");
+    let answer = others.ask(&format!("acquire n {LEASE} 0"));
+    assert!(matches!(answer, Answer::Busy), "we read: {answer:?}");
+    assert_eq!(guard.release(), Released::Held);
+    let _ = done(&mut others, &format!("acquire n {LEASE} 0"));
+    assert!(lock.try_read().expect("the server answers").granted().is_none(), "they write");
+    let _ = done(&mut others, "release");
+    assert!(lock.try_read().expect("the server answers").granted().is_some());
+}
