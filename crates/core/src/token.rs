@@ -43,6 +43,48 @@ impl Token {
         hex
     }
 
+    /// Another written form: 22 characters of base64 for URLs, without padding. It is that of the Go
+    /// library redislock and of its dialect, so a lease can be passed on between the two.
+    #[must_use]
+    pub fn reveal_base64url(&self) -> String {
+        let mut text = String::with_capacity(BASE64URL_CHARACTERS);
+        for chunk in self.0.chunks(3) {
+            let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
+            let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+            for index in 0..=chunk.len() {
+                let sextet = bits >> (18 - 6 * index) & 63;
+                text.push(char::from(BASE64URL[sextet as usize]));
+            }
+        }
+        text
+    }
+
+    /// Reads what [`Token::reveal_base64url`] writes.
+    ///
+    /// # Errors
+    /// When it is anything else, also with bits that no token has.
+    pub fn from_base64url(text: &str) -> Result<Self, ParseTokenError> {
+        if text.len() != BASE64URL_CHARACTERS {
+            return Err(ParseTokenError);
+        }
+        let (mut bits, mut count, mut at) = (0u32, 0, 0);
+        let mut bytes = [0; Self::BYTES];
+        for character in text.bytes() {
+            let sextet = BASE64URL.iter().position(|known| *known == character);
+            let sextet = sextet.and_then(|sextet| u32::try_from(sextet).ok());
+            bits = bits << 6 | sextet.ok_or(ParseTokenError)?;
+            count += 6;
+            if count >= 8 {
+                count -= 8;
+                let [.., byte] = (bits >> count).to_be_bytes();
+                *bytes.get_mut(at).ok_or(ParseTokenError)? = byte;
+                at += 1;
+            }
+        }
+        let token = Self(bytes);
+        if token.reveal_base64url() == text { Ok(token) } else { Err(ParseTokenError) }
+    }
+
     /// The whole secret as text. Give it only to whoever shall be able to release the lock.
     #[must_use]
     pub fn reveal(&self) -> String {
@@ -63,6 +105,9 @@ impl Token {
         Ok(Self(bytes))
     }
 }
+
+const BASE64URL_CHARACTERS: usize = 22;
+const BASE64URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 fn digit(character: u8) -> Result<u8, ParseTokenError> {
     match character {
@@ -98,7 +143,10 @@ pub struct ParseTokenError;
 
 impl fmt::Display for ParseTokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a token is 32 lower-case hexadecimal digits")
+        write!(
+            f,
+            "a token is 32 lower-case hexadecimal digits, or 22 characters of base64 for URLs"
+        )
     }
 }
 
@@ -134,5 +182,17 @@ mod tests {
         let token = Token::from_bytes([0xab; 16]);
         assert_eq!(token.to_string(), "abab…");
         assert_eq!(format!("{token:?}"), "Token(abab…)");
+    }
+
+    #[test]
+    fn the_form_of_redislock_reads_back_and_nothing_else_does() {
+        let token = Token::from_bytes(*b"\xff\xfe\xfd\x00lease of our");
+        assert_eq!(token.reveal_base64url(), "__79AGxlYXNlIG9mIG91cg");
+        assert_eq!(Token::from_base64url("__79AGxlYXNlIG9mIG91cg"), Ok(token));
+        for wrong in
+            ["", "__79AGxlYXNlIG9mIG91c", "__79AGxlYXNlIG9mIG91ch", "//79AGxlYXNlIG9mIG91cg"]
+        {
+            assert_eq!(Token::from_base64url(wrong), Err(ParseTokenError), "{wrong}");
+        }
     }
 }

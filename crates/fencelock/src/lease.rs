@@ -6,9 +6,9 @@ use fencelock_core::{Moment, Names, Proof, ReleaseRequest, RenewRequest, Renewed
 use fencelock_store::{Outcome, StoreErrorKind, rt};
 
 use crate::{
-    Error, ErrorKind, Released,
+    Error, ErrorKind, Guard, Released, Renew, Ticket,
     context::{Context, loss_reason},
-    holder,
+    holder, leave,
     plan::checked_ttl,
     release,
 };
@@ -102,6 +102,23 @@ impl TokenLease {
     #[must_use]
     pub fn token(&self) -> Token {
         self.token
+    }
+
+    /// Takes the lease over: a new grant with a fresh token and metadata of this process, which runs for
+    /// at least `ttl` and is renewed. The old token is worth nothing from then on. So a lease comes from
+    /// another library, too: in the dialect `redislock` from a Go service that passes its token on
+    /// ([`Token::from_base64url`]).
+    ///
+    /// # Errors
+    /// As [`Client::adopt`](crate::Client::adopt).
+    ///
+    /// # Cancel safety
+    /// As [`Client::adopt`](crate::Client::adopt).
+    pub async fn adopt(&self, ttl: Duration) -> Result<Guard, Error> {
+        let named = |error: Error| error.with_names(&self.names).with_store(&self.context.display);
+        let ttl = checked_ttl(&self.context, ttl).map_err(named)?;
+        let ticket = Ticket::new(self.names.clone(), self.token, ttl, None);
+        leave::adopt(&self.context, &ticket, Renew::Auto).await
     }
 
     /// A hash of the token, as an inspection shows it.

@@ -36,6 +36,16 @@ impl Shape {
         }
     }
 
+    /// How many bytes a token has.
+    pub(crate) const fn length(self) -> usize {
+        match self {
+            Self::Hex => 32,
+            Self::Base64Url => 22,
+            Self::Base64 => 24,
+            Self::Uuid => 36,
+        }
+    }
+
     /// The token of a value; nothing when [`Shape::write`] would not have written it.
     pub(crate) fn read(self, value: &[u8]) -> Option<Token> {
         let token = match self {

@@ -3,11 +3,14 @@
 
 mod support;
 
-use fencelock_core::{Acquired, ForceReleaseRequest, Released, Token};
+use fencelock_core::{
+    AcquireRequest, Acquired, ExchangeRequest, Exchanged, ForceReleaseRequest, Inspection,
+    Metadata, Novelty, Proof, Released, RenewRequest, Renewed, Token,
+};
 use fencelock_redis::{Dialect, RedisStore};
 use fencelock_store::Store as _;
 use fencelock_testkit::RedisServer;
-use support::{acquire, name, release, soon, take};
+use support::{acquire, granted, inspect, name, release, soon, take, ttl};
 
 /// A token without zeros at its end, so that all characters count.
 const TOKEN: [u8; 16] = *b"\xff\xfe\xfd\x00lease of our";
@@ -215,4 +218,38 @@ fn a_registry_key_is_asked_for_and_is_no_pattern() {
     assert!(builder.clone().build().is_err());
     assert!(builder.clone().prefix("reg*").build().is_err());
     assert!(builder.prefix("reg").build().is_ok());
+}
+
+/// What Go finds: the token, and behind it what we said of ourselves; and the other way round.
+#[tokio::test]
+async fn metadata_stands_behind_the_token_of_redislock() {
+    let server = RedisServer::start();
+    let store = store(&server, Dialect::Redislock, None);
+    let (first, second) = (Token::from_bytes(TOKEN), Token::from_bytes([9; 16]));
+    let mut request = AcquireRequest::new(name("n"), first, ttl(30_000));
+    request.metadata = Metadata::new("job=nightly").expect("it is short");
+    for novelty in [Novelty::Fresh, Novelty::Repeated] {
+        let grant = granted(store.acquire(&request, soon(&store)).await);
+        assert_eq!(grant.novelty, novelty);
+    }
+    assert_eq!(ask::<String>(&server, &["GET", "n"]), "__79AGxlYXNlIG9mIG91cgjob=nightly");
+    let Inspection::Held(holder) = inspect(&store, "n").await else { panic!("it is held") };
+    assert_eq!(holder.proof, Some(first.into()));
+    assert_eq!(holder.metadata.as_bytes(), b"job=nightly");
+    // The next owner says something else.
+    let mut exchange = ExchangeRequest::new(name("n"), first, second, ttl(30_000));
+    exchange.metadata = Metadata::new("job=morning").expect("it is short");
+    let answer = store.exchange_token(&exchange, soon(&store)).await.expect("it answers").answer;
+    assert!(matches!(answer, Exchanged::Granted(_)), "{answer:?}");
+    assert_eq!(ask::<String>(&server, &["GET", "n"]), "CQkJCQkJCQkJCQkJCQkJCQjob=morning");
+    assert_eq!(release(&store, "n", first).await.expect("it answers"), Released::Taken);
+    let batch = [RenewRequest::new(name("n"), second, ttl(60_000))];
+    let renewed = store.renew(&batch, soon(&store)).await.expect("it answers").answer;
+    assert!(matches!(renewed[..], [Renewed::Extended { .. }]), "{renewed:?}");
+    assert_eq!(release(&store, "n", second).await.expect("it answers"), Released::Held);
+    // A token that a caller of theirs chose is shown as it is.
+    server.cli(&["SET", "n", "tokAmeta2", "PX", "30000"]);
+    let Inspection::Held(holder) = inspect(&store, "n").await else { panic!("it is held") };
+    assert_eq!(holder.proof, Some(Proof::new("tokAmeta2")));
+    assert_eq!(release(&store, "n", second).await.expect("it answers"), Released::Taken);
 }

@@ -149,3 +149,14 @@ blocking! {
         fn release() -> Result<Released, Error>;
     }
 }
+
+impl TokenLease {
+    /// As [`fencelock::TokenLease::adopt`](crate::TokenLease::adopt).
+    ///
+    /// # Errors
+    /// As [`fencelock::TokenLease::adopt`](crate::TokenLease::adopt).
+    pub fn adopt(&self, ttl: Duration) -> Result<Guard, Error> {
+        let adopted = self.driver.wait(self.inner.adopt(ttl)).unwrap_or_else(Result::in_child);
+        adopted.map(|guard| Guard::of(guard, &self.driver))
+    }
+}

@@ -25,7 +25,8 @@ use crate::{
     wire::Wire,
 };
 
-static SCRIPT: LazyLock<Script> = script!("../scripts/plain/acquire.lua");
+static SCRIPT: LazyLock<Script> =
+    script!("../scripts/plain/is.lua", "../scripts/plain/acquire.lua");
 
 pub(crate) async fn acquire(
     format: &Format,
@@ -73,6 +74,7 @@ async fn several(
     let mut question = wire.script(&SCRIPT, &request.names, 2, 64);
     question.arg(&format.value(&request.token));
     question.arg(request.ttl.as_millis().to_string().as_bytes());
+    question.arg(&format.whole(&request.token, &request.metadata));
     let answer = wire.ask(&mut question, by).await?;
     lettered::read(wire, &answer, |value| decode(request, value))
 }
@@ -108,8 +110,9 @@ async fn one(
     let name = request.names.first();
     let token = format.value(&request.token);
     let key = wire.key(name);
-    let mut command = Cmd::with_capacity(7, key.len() + OVERHEAD_BYTES);
-    command.arg("SET").arg(&key[..]).arg(&token[..]).arg("NX").arg("PX");
+    let value = format.whole(&request.token, &request.metadata);
+    let mut command = Cmd::with_capacity(7, key.len() + value.len() + OVERHEAD_BYTES);
+    command.arg("SET").arg(&key[..]).arg(&value[..]).arg("NX").arg("PX");
     command.arg(request.ttl.as_millis()).arg("GET");
     let mut question = Question::command(command, Again::Harmless, Order::Any);
     question.route = wire.route(name);
@@ -123,7 +126,8 @@ async fn one(
     if answer.value == Value::Nil {
         return Ok(Reply::new(fresh(request)).of(answer.greeting.incarnation));
     }
-    let reply = lettered::read(wire, &answer, |value| bytes(value).map(|value| value == token))?;
+    let reply =
+        lettered::read(wire, &answer, |value| bytes(value).map(|value| format.is(value, &token)))?;
     Box::pin(held(format, wire, request, reply.answer, by)).await
 }
 
@@ -144,9 +148,7 @@ async fn held(
             match (was_ours, ours) {
                 (true, true) => repeated(request, holder.remaining),
                 (true, false) => Acquired::Refused(Refusal::TokenRetired),
-                (false, _) => {
-                    Acquired::Busy(Busy::new(name.clone(), Holder::new(holder.remaining)))
-                }
+                (false, _) => Acquired::Busy(Busy::new(name.clone(), unproven(holder))),
             }
         }
         Some(Inspection::Foreign(kind)) => Acquired::Foreign(Foreign::new(name.clone(), kind)),
@@ -154,6 +156,12 @@ async fn held(
         _ => Acquired::Busy(Busy::new(name.clone(), Holder::new(Some(Duration::ZERO)))),
     };
     Ok(Reply::new(answer).of(seen.incarnation))
+}
+
+/// What a contender hears of a holder.
+fn unproven(mut holder: Holder) -> Holder {
+    holder.proof = None;
+    holder
 }
 
 async fn of_another_type(

@@ -16,8 +16,11 @@ use crate::{
     wire::Wire,
 };
 
-static SCRIPT: LazyLock<Script> =
-    script!("../scripts/plain/held.lua", "../scripts/plain/exchange_token.lua");
+static SCRIPT: LazyLock<Script> = script!(
+    "../scripts/plain/is.lua",
+    "../scripts/plain/held.lua",
+    "../scripts/plain/exchange_token.lua"
+);
 
 pub(crate) async fn exchange_token(
     format: &Format,
@@ -36,6 +39,7 @@ pub(crate) async fn exchange_token(
     question.arg(&format.value(&request.from));
     question.arg(&format.value(&request.to));
     question.arg(request.ttl.as_millis().to_string().as_bytes());
+    question.arg(&format.whole(&request.to, &request.metadata));
     let answer = wire.ask(&mut question, by).await?;
     if let Ok((b'n', [why])) = lettered(&answer.value)
         && let Some(refused) = bytes(why).ok().and_then(passed_on)

@@ -13,7 +13,7 @@ use crate::{
     wire::Wire,
 };
 
-static SCRIPT: LazyLock<Script> = script!("../scripts/plain/heal.lua");
+static SCRIPT: LazyLock<Script> = script!("../scripts/plain/is.lua", "../scripts/plain/heal.lua");
 
 pub(crate) async fn heal(
     format: &Format,
@@ -31,6 +31,7 @@ pub(crate) async fn heal(
     let mut question = wire.script(&SCRIPT, &request.names, 2, 64);
     question.arg(&format.value(&request.token));
     question.arg(request.ttl.as_millis().to_string().as_bytes());
+    question.arg(&format.whole(&request.token, &request.metadata));
     let answer = wire.ask(&mut question, by).await?;
     lettered::read(wire, &answer, |value| match lettered(value)? {
         (b'k', []) => Ok(Healed::Healed),

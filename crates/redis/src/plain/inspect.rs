@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use fencelock_core::{Holder, InspectRequest, Inspection, LockName, Moment};
+use fencelock_core::{InspectRequest, Inspection, LockName, Moment};
 use fencelock_store::{Reply, StoreResult};
 use redis::Value;
 
@@ -82,11 +82,7 @@ pub(super) fn seen(format: &Format, fields: &[Value]) -> Result<Inspection, Odd>
     let [letter, what, left] = fields else { return Err(UNKNOWN_LETTER) };
     match bytes(letter)? {
         b"e" => Ok(Inspection::Free { fencing_token: None }),
-        b"h" => {
-            let mut holder = Holder::new(time_left(left)?);
-            holder.proof = Some(format.owner.proof(bytes(what)?));
-            Ok(Inspection::Held(holder))
-        }
+        b"h" => Ok(Inspection::Held(format.holder(bytes(what)?, time_left(left)?))),
         b"f" => Ok(Inspection::Foreign(foreign_type(bytes(what)?))),
         _ => Err(UNKNOWN_LETTER),
     }

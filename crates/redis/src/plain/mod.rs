@@ -58,6 +58,7 @@ macro_rules! verbs_of_format {
 impl Plug for Format {
     fn capabilities(&self) -> Capabilities {
         let mut can = Capabilities::bare(self.name);
+        can.metadata = self.has_metadata;
         if self.wake == Wake::Channels {
             // Its spinning registries say nothing.
             (can.wakeups, can.hints) = (true, Hints::Some);

@@ -19,12 +19,21 @@ use crate::{
 };
 
 static DELETING: Deleting = Deleting { alone: &ALONE, signals: &SIGNALS, publishes: &PUBLISHES };
-static ALONE: LazyLock<Script> =
-    script!("../scripts/plain/delete.lua", "../scripts/plain/release.lua");
-static SIGNALS: LazyLock<Script> =
-    script!("../scripts/plain/signal.lua", "../scripts/plain/release.lua");
-static PUBLISHES: LazyLock<Script> =
-    script!("../scripts/plain/publish.lua", "../scripts/plain/release.lua");
+static ALONE: LazyLock<Script> = script!(
+    "../scripts/plain/is.lua",
+    "../scripts/plain/delete.lua",
+    "../scripts/plain/release.lua"
+);
+static SIGNALS: LazyLock<Script> = script!(
+    "../scripts/plain/is.lua",
+    "../scripts/plain/signal.lua",
+    "../scripts/plain/release.lua"
+);
+static PUBLISHES: LazyLock<Script> = script!(
+    "../scripts/plain/is.lua",
+    "../scripts/plain/publish.lua",
+    "../scripts/plain/release.lua"
+);
 
 pub(crate) async fn release(
     format: &Format,
@@ -35,6 +44,7 @@ pub(crate) async fn release(
     let mut resent = false;
     if request.names.len() == 1
         && format.wake == Wake::Nothing
+        && !format.has_metadata
         && let Some(shortcut) = wire.connections.shortcut()
         && let Some(command) =
             shortcut.delete(&wire.key(request.names.first()), &format.value(&request.token))

@@ -16,7 +16,7 @@ use crate::{
 };
 
 static SCRIPT: LazyLock<Script> =
-    script!("../scripts/plain/held.lua", "../scripts/plain/renew.lua");
+    script!("../scripts/plain/is.lua", "../scripts/plain/held.lua", "../scripts/plain/renew.lua");
 
 pub(crate) async fn renew(
     format: &Format,

@@ -15,7 +15,7 @@ use crate::{
 };
 
 static SCRIPT: LazyLock<Script> =
-    script!("../scripts/plain/held.lua", "../scripts/plain/shorten.lua");
+    script!("../scripts/plain/is.lua", "../scripts/plain/held.lua", "../scripts/plain/shorten.lua");
 
 pub(crate) async fn shorten(
     format: &Format,

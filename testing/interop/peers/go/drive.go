@@ -38,17 +38,22 @@ func failed(err error) string {
 
 type bsmLock struct{ held *redislock.Lock }
 
+// What the next acquires of redislock have besides: `with TOKEN METADATA`, `-` for none.
+var with struct{ token, metadata string }
+
 func bsm(client *redis.Client) acquire {
 	locks := redislock.New(client)
 	return func(name string, ttl, wait time.Duration) (lock, string) {
-		ctx, options := context.Background(), &redislock.Options{}
+		ctx := context.Background()
+		options := &redislock.Options{Token: with.token, Metadata: with.metadata}
 		if wait > 0 {
 			deadline, cancel := context.WithTimeout(ctx, wait)
 			defer cancel()
 			// Its users choose the pause; there is no default but not to wait.
 			ctx, options.RetryStrategy = deadline, redislock.LinearBackoff(100*time.Millisecond)
 		}
-		held, err := locks.Obtain(ctx, name, ttl, options)
+		// Names with commas are several keys.
+		held, err := locks.ObtainMulti(ctx, strings.Split(name, ","), ttl, options)
 		// A wait that ends in the middle of a question is over, too.
 		if errors.Is(err, redislock.ErrNotObtained) || errors.Is(err, context.DeadlineExceeded) {
 			return nil, "busy"
@@ -191,6 +196,9 @@ func main() {
 				held = granted
 			}
 			fmt.Println(answer)
+		case words[0] == "with" && len(words) == 3 && os.Args[2] == "redislock":
+			with.token, with.metadata = strings.Trim(words[1], "-"), strings.Trim(words[2], "-")
+			fmt.Println("ok")
 		case held == nil:
 			fmt.Println("error nothing was acquired")
 		case words[0] == "release":

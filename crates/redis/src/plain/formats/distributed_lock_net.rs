@@ -10,4 +10,5 @@ pub(crate) static DISTRIBUTED_LOCK_NET: Format = Format {
     prefix: Some(""),
     owner: Shape::Hex,
     wake: Wake::Nothing,
+    has_metadata: false,
 };

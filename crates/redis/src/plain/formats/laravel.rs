@@ -5,5 +5,10 @@ use crate::{
     shape::Shape,
 };
 
-pub(crate) static LARAVEL: Format =
-    Format { name: "laravel", prefix: None, owner: Shape::Hex, wake: Wake::Nothing };
+pub(crate) static LARAVEL: Format = Format {
+    name: "laravel",
+    prefix: None,
+    owner: Shape::Hex,
+    wake: Wake::Nothing,
+    has_metadata: false,
+};

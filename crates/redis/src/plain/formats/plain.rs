@@ -5,5 +5,10 @@ use crate::{
     shape::Shape,
 };
 
-pub(crate) static PLAIN: Format =
-    Format { name: "plain", prefix: Some(""), owner: Shape::Hex, wake: Wake::Nothing };
+pub(crate) static PLAIN: Format = Format {
+    name: "plain",
+    prefix: Some(""),
+    owner: Shape::Hex,
+    wake: Wake::Nothing,
+    has_metadata: false,
+};

@@ -5,5 +5,10 @@ use crate::{
     shape::Shape,
 };
 
-pub(crate) static POTTERY: Format =
-    Format { name: "pottery", prefix: Some("redlock:"), owner: Shape::Uuid, wake: Wake::Nothing };
+pub(crate) static POTTERY: Format = Format {
+    name: "pottery",
+    prefix: Some("redlock:"),
+    owner: Shape::Uuid,
+    wake: Wake::Nothing,
+    has_metadata: false,
+};

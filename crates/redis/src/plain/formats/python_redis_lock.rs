@@ -10,4 +10,5 @@ pub(crate) static PYTHON_REDIS_LOCK: Format = Format {
     prefix: Some("lock:"),
     owner: Shape::Base64,
     wake: Wake::List("lock-signal:"),
+    has_metadata: false,
 };

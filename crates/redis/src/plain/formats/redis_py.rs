@@ -5,5 +5,10 @@ use crate::{
     shape::Shape,
 };
 
-pub(crate) static REDIS_PY: Format =
-    Format { name: "redis-py", prefix: Some(""), owner: Shape::Hex, wake: Wake::Nothing };
+pub(crate) static REDIS_PY: Format = Format {
+    name: "redis-py",
+    prefix: Some(""),
+    owner: Shape::Hex,
+    wake: Wake::Nothing,
+    has_metadata: false,
+};

@@ -10,4 +10,5 @@ pub(crate) static REDIS_SEMAPHORE: Format = Format {
     prefix: Some("mutex:"),
     owner: Shape::Uuid,
     wake: Wake::Nothing,
+    has_metadata: false,
 };

@@ -5,5 +5,10 @@ use crate::{
     shape::Shape,
 };
 
-pub(crate) static REDISLOCK: Format =
-    Format { name: "redislock", prefix: Some(""), owner: Shape::Base64Url, wake: Wake::Nothing };
+pub(crate) static REDISLOCK: Format = Format {
+    name: "redislock",
+    prefix: Some(""),
+    owner: Shape::Base64Url,
+    wake: Wake::Nothing,
+    has_metadata: true,
+};

@@ -5,5 +5,10 @@ use crate::{
     shape::Shape,
 };
 
-pub(crate) static REDSYNC: Format =
-    Format { name: "redsync", prefix: Some(""), owner: Shape::Base64, wake: Wake::Nothing };
+pub(crate) static REDSYNC: Format = Format {
+    name: "redsync",
+    prefix: Some(""),
+    owner: Shape::Base64,
+    wake: Wake::Nothing,
+    has_metadata: false,
+};

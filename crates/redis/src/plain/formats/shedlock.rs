@@ -10,4 +10,5 @@ pub(crate) static SHEDLOCK: Format = Format {
     prefix: Some("job-lock:default:"),
     owner: Shape::Uuid,
     wake: Wake::Nothing,
+    has_metadata: false,
 };

@@ -7,5 +7,10 @@ use crate::{
     shape::Shape,
 };
 
-pub(crate) static SPRING: Format =
-    Format { name: "spring", prefix: None, owner: Shape::Uuid, wake: Wake::Channels };
+pub(crate) static SPRING: Format = Format {
+    name: "spring",
+    prefix: None,
+    owner: Shape::Uuid,
+    wake: Wake::Channels,
+    has_metadata: false,
+};

@@ -1,7 +1,8 @@
--- acquire (plain): take several names, all or nothing. One name is taken by `SET NX PX GET` alone.
+-- acquire (plain): take several names, all or nothing. One name is taken by `SET NX PX GET` alone. Begins with
+-- is.lua.
 --
 -- KEYS  the names, in order, none twice
--- ARGV  1 token, 2 ttl_ms (decimal)
+-- ARGV  1 token, 2 ttl_ms (decimal), 3 the value: the token and what is behind it
 --
 -- Reply: a list, a letter first
 --   g            taken
@@ -22,7 +23,7 @@ for i = 1, #KEYS do
     local kind = redis.pcall('TYPE', KEYS[i])
     return { 'f', i, kind.ok or '' }
   end
-  if value == ARGV[1] then
+  if is(value, ARGV[1]) then
     mine = mine + 1
   elseif value and not busy then
     busy = i
@@ -45,6 +46,6 @@ if busy then
   return { 'b', busy, redis.call('PTTL', KEYS[busy]) }
 end
 for i = 1, #KEYS do
-  redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+  redis.call('SET', KEYS[i], ARGV[3], 'PX', ARGV[2])
 end
 return { 'g' }

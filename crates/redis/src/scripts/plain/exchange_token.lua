@@ -1,7 +1,7 @@
 -- exchange_token (plain): compare and set, keeping or prolonging the expiry. Begins with held.lua.
 --
 -- KEYS  the names, in order, none twice
--- ARGV  1 from, 2 to: the tokens; 3 ttl_ms (decimal)
+-- ARGV  1 from, 2 to: the tokens; 3 ttl_ms (decimal); 4 the value: `to` and what is behind it
 --
 -- Reply: a list, a letter first
 --   g pttl   exchanged; the least time left in ms, -1 for ever
@@ -25,7 +25,7 @@ end
 local why = why_not_held(1, #KEYS, ARGV[1])
 local mine = 0
 for i = 1, #KEYS do
-  if redis.pcall('GET', KEYS[i]) == ARGV[2] then
+  if is(redis.pcall('GET', KEYS[i]), ARGV[2]) then
     mine = mine + 1
   end
 end
@@ -46,7 +46,7 @@ end
 redis.call('PEXPIRE', KEYS[1], 1, 'GT')
 local least, ttl = least_left(), tonumber(ARGV[3])
 for i = 1, #KEYS do
-  redis.call('SET', KEYS[i], ARGV[2], 'KEEPTTL')
+  redis.call('SET', KEYS[i], ARGV[4], 'KEEPTTL')
   redis.call('PEXPIRE', KEYS[i], ttl, 'GT')
 end
 return { 'g', least >= 0 and least < ttl and ttl or least }

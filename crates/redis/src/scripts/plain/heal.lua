@@ -1,7 +1,8 @@
--- heal (plain): take the names that are absent, where all others hold the token already.
+-- heal (plain): take the names that are absent, where all others hold the token already. Begins
+-- with is.lua.
 --
 -- KEYS  the names, in order, none twice
--- ARGV  1 token, 2 ttl_ms (decimal)
+-- ARGV  1 token, 2 ttl_ms (decimal), 3 the value: the token and what is behind it
 --
 -- Reply: a list, a letter first
 --   k             every name holds the token
@@ -21,7 +22,7 @@ for i = 1, #KEYS do
   end
   if not value then
     absent[#absent + 1] = KEYS[i]
-  elseif value ~= ARGV[1] then
+  elseif not is(value, ARGV[1]) then
     busy = busy or i
   end
 end
@@ -29,6 +30,6 @@ if busy then
   return { 'b', busy, redis.call('PTTL', KEYS[busy]) }
 end
 for i = 1, #absent do
-  redis.call('SET', absent[i], ARGV[1], 'PX', ARGV[2])
+  redis.call('SET', absent[i], ARGV[3], 'PX', ARGV[2])
 end
 return { 'k' }

@@ -12,7 +12,7 @@ local function why_not_held(from, to, token)
       end
       return 'f' .. (redis.pcall('TYPE', KEYS[i]).ok or '')
     end
-    if value ~= token then
+    if not is(value, token) then
       why = why or (value and 't' or 'a')
     end
   end
