@@ -97,9 +97,10 @@ pub const PEERS: &[Peer] = &[
     Peer {
         prefix: Some("registry"),
         key: "registry:NAME",
+        in_small: true,
         ..peer("Spring, SPIN_LOCK", "spring", "spin", "Java", "spring")
     },
-    peer("Redisson, lock", "redisson", "lock", "Java", "redisson"),
+    Peer { in_small: true, ..peer("Redisson, lock", "redisson", "lock", "Java", "redisson") },
     peer("Redisson, fenced lock", "redisson", "fenced", "Java", "redisson-fenced"),
     peer("Redisson, spin lock", "redisson", "spin", "Java", "redisson-spin"),
     peer("Redisson, write lock", "redisson", "write", "Java", "redisson-rw"),
@@ -134,6 +135,9 @@ impl Peer {
         match output.status.code() {
             Some(0) => Built::Ready,
             Some(SKIPPED | SKIPPED_BEFORE) => {
+                let required =
+                    std::env::var_os("FENCELOCK_REQUIRE_PEERS").is_some_and(|one| one == "1");
+                assert!(!required, "{} is required, and skipped: {said}", self.folder);
                 Built::Skipped(said.trim().trim_start_matches("SKIPPED: ").to_owned())
             }
             _ => panic!(
