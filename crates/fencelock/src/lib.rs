@@ -186,6 +186,21 @@ mod guide_of_features {
     #[doc = include_str!("../../../docs/guide/cron.md")]
     struct Cron;
 }
+/// Compiles what the pages for those who come from other libraries show.
+#[cfg(all(doctest, feature = "quorum"))]
+mod migrating {
+    #[doc = include_str!("../../../docs/guide/migrating/go.md")]
+    struct Go;
+    #[doc = include_str!("../../../docs/guide/migrating/java.md")]
+    struct Java;
+    #[doc = include_str!("../../../docs/guide/migrating/python.md")]
+    struct Python;
+    #[doc = include_str!("../../../docs/guide/migrating/node.md")]
+    struct Node;
+    #[doc = include_str!("../../../docs/guide/migrating/others.md")]
+    struct Others;
+}
+
 /// And those of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/election.md")]

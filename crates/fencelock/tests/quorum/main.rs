@@ -7,4 +7,6 @@ mod timing;
 mod told;
 
 #[cfg(feature = "redis")]
+mod redisson;
+#[cfg(feature = "redis")]
 mod servers;
