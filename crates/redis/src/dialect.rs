@@ -49,6 +49,9 @@ pub enum Dialect {
     RedissonSpin,
     /// Redisson's RReadWriteLock: the name is the key, a hash of readers or a writer.
     RedissonRw,
+    /// Redisson's RPermitExpirableSemaphore: the name is the key, a number of free permits, and a set
+    /// beside it has those that are held. It has no locks.
+    RedissonPermits,
     /// Symfony Lock before 5.2 (PHP): the name is the key, the value base64.
     SymfonyString,
 }
@@ -73,6 +76,7 @@ impl Dialect {
         Self::RedissonFenced,
         Self::RedissonSpin,
         Self::RedissonRw,
+        Self::RedissonPermits,
         Self::SymfonyString,
     ];
 
@@ -97,6 +101,7 @@ impl Dialect {
             Self::RedissonFenced => "redisson-fenced",
             Self::RedissonSpin => "redisson-spin",
             Self::RedissonRw => "redisson-rw",
+            Self::RedissonPermits => "redisson-permits",
             Self::SymfonyString => "symfony-string",
         }
     }
@@ -121,6 +126,7 @@ impl Dialect {
             Self::RedissonFenced => &redisson::FENCED,
             Self::RedissonSpin => &redisson::SPIN,
             Self::RedissonRw => &redisson::Rw,
+            Self::RedissonPermits => &redisson::Permits,
             Self::SymfonyString => &formats::SYMFONY_STRING,
         }
     }

@@ -21,6 +21,7 @@ static SCRIPT: LazyLock<Script> = script!("scripts/rights.lua");
 
 /// How each command of the scripts is asked for: with words that it takes, `@` for the key.
 const ASKED: &[(&str, &[&str])] = &[
+    ("DECRBY", &["@", "0"]),
     ("DEL", &["@"]),
     ("EXISTS", &["@"]),
     ("GET", &["@"]),
@@ -34,6 +35,7 @@ const ASKED: &[(&str, &[&str])] = &[
     ("HMGET", &["@", "r"]),
     ("HSCAN", &["@", "0"]),
     ("HSET", &["@", "r", ""]),
+    ("INCRBY", &["@", "0"]),
     ("LPUSH", &["@", ""]),
     ("MGET", &["@"]),
     ("PEXPIRE", &["@", "1", "GT"]),
@@ -43,6 +45,13 @@ const ASKED: &[(&str, &[&str])] = &[
     ("SETRANGE", &["@", "0", ""]),
     ("TIME", &[]),
     ("TYPE", &["@"]),
+    ("ZADD", &["@", "XX", "0", "r"]),
+    ("ZCARD", &["@"]),
+    ("ZCOUNT", &["@", "0", "0"]),
+    ("ZRANGE", &["@", "0", "0"]),
+    ("ZRANGEBYSCORE", &["@", "0", "0"]),
+    ("ZREM", &["@", "r"]),
+    ("ZSCORE", &["@", "r"]),
 ];
 
 /// Those without which every script still does what it should, if not as well. `PUBLISH` and
@@ -123,7 +132,7 @@ mod tests {
     fn every_command_of_the_scripts_can_be_asked_for() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/scripts");
         let mut found = BTreeSet::new();
-        for dialect in ["native", "plain", "redisson/lock", "redisson/rw"] {
+        for dialect in ["native", "plain", "redisson/lock", "redisson/rw", "redisson/permits"] {
             for file in fs::read_dir(folder.join(dialect)).expect("the folder is there") {
                 let text = fs::read_to_string(file.expect("a file").path()).expect("it is text");
                 found.extend(commands(&text));

@@ -314,3 +314,99 @@ async fn a_reader_whose_lease_is_over_holds_nothing() {
     assert_eq!(release(&store, "n", alive).await.expect("it answers"), Released::Held);
     let _ = take(&store, "n", token()).await;
 }
+
+fn permits(server: &RedisServer) -> RedisStore {
+    store_at(&server.url(), Dialect::RedissonPermits)
+}
+
+async fn asks(store: &RedisStore, permits: u32, limit: u32, token: Token) -> Acquired {
+    let mut request = AcquireRequest::new(name("n"), token, ttl(30_000));
+    request.mode = Mode::Permits { permits, limit };
+    store.acquire(&request, soon(store)).await.expect("it answers").answer
+}
+
+#[tokio::test]
+async fn permits_are_taken_once_by_each_token_and_given_back_as_many() {
+    let server = RedisServer::start();
+    let store = permits(&server);
+    // A token whose last bytes count over.
+    let (three, one) = (Token::from_bytes([255; 16]), token());
+    assert!(is_granted(&asks(&store, 3, 4, three).await, Novelty::Fresh));
+    assert!(is_granted(&asks(&store, 3, 4, three).await, Novelty::Repeated));
+    assert_eq!(ask::<i64>(&server, &["GET", "n"]), 1);
+    assert_eq!(ask::<i64>(&server, &["ZCARD", "{n}:timeout"]), 3);
+    let busy = asks(&store, 2, 4, one).await;
+    let Acquired::Busy(busy) = busy else { panic!("{busy:?}") };
+    let sharing = busy.holder.sharing.expect("it is a semaphore's");
+    assert_eq!((sharing.used, sharing.limit), (3, Some(4)));
+    assert!(busy.holder.remaining.is_some());
+    let other = asks(&store, 1, 5, one).await;
+    let differs = fencelock_core::Refusal::LimitDiffers { limit: 4 };
+    assert_eq!(other, Acquired::Refused(differs));
+    assert!(is_granted(&asks(&store, 1, 4, one).await, Novelty::Fresh));
+    let monitor = server.monitor();
+    assert_eq!(release(&store, "n", three).await.expect("it answers"), Released::Held);
+    let seen = monitor.take();
+    let said = seen.iter().find(|seen| seen.name() == "PUBLISH").expect("it is said");
+    assert_eq!(said.args[1..], [b"redisson_sc:{n}".to_vec(), b"3".to_vec()]);
+    assert_eq!(release(&store, "n", three).await.expect("it answers"), Released::Expired);
+    assert_eq!(ask::<i64>(&server, &["GET", "n"]), 3);
+    assert_eq!(release(&store, "n", one).await.expect("it answers"), Released::Held);
+    assert_eq!(ask::<i64>(&server, &["GET", "n"]), 4);
+    assert_eq!(ask::<i64>(&server, &["EXISTS", "{n}:timeout"]), 0);
+}
+
+/// Goal: permits of the dead come back, by their leases on the server's clock. Method: theirs and ours end
+/// unrenewed beside one that is renewed.
+#[tokio::test]
+async fn permits_whose_lease_is_over_are_free_again() {
+    let server = RedisServer::builder().clock().start();
+    let store = permits(&server);
+    let (dead, alive) = (token(), token());
+    assert!(is_granted(&asks(&store, 1, 2, dead).await, Novelty::Fresh));
+    assert!(is_granted(&asks(&store, 1, 2, alive).await, Novelty::Fresh));
+    server.clock().advance(Duration::from_secs(20));
+    let batch = [RenewRequest::new(name("n"), alive, ttl(60_000))];
+    let renewed = store.renew(&batch, soon(&store)).await.expect("it answers").answer;
+    assert!(matches!(renewed[..], [Renewed::Extended { .. }]), "{renewed:?}");
+    server.clock().advance(Duration::from_secs(20));
+    let batch = [dead, alive].map(|token| RenewRequest::new(name("n"), token, ttl(60_000)));
+    let renewed = store.renew(&batch, soon(&store)).await.expect("it answers").answer;
+    assert!(matches!(renewed[..], [Renewed::NotHeld(_), Renewed::Extended { .. }]), "{renewed:?}");
+    let Inspection::Held(holder) = inspect(&store, "n").await else { panic!("one is held") };
+    assert_eq!(holder.sharing.map(|sharing| (sharing.used, sharing.limit)), Some((1, Some(2))));
+    assert!(is_granted(&asks(&store, 1, 2, token()).await, Novelty::Fresh));
+    assert!(matches!(asks(&store, 1, 2, token()).await, Acquired::Busy(_)));
+    assert_eq!(release(&store, "n", dead).await.expect("it answers"), Released::Expired);
+}
+
+#[tokio::test]
+async fn the_limit_is_changed_and_everybody_can_be_forced_out() {
+    let server = RedisServer::start();
+    let store = permits(&server);
+    let holder = token();
+    assert!(is_granted(&asks(&store, 2, 2, holder).await, Novelty::Fresh));
+    let larger = fencelock_core::SetLimitRequest::new(name("n"), 3);
+    let answer = store.set_limit(&larger, soon(&store)).await.expect("it answers").answer;
+    assert_eq!(answer, fencelock_core::LimitSet::Set { before: Some(2), used: 2 });
+    assert!(is_granted(&asks(&store, 1, 3, token()).await, Novelty::Fresh));
+    let force = ForceReleaseRequest::new(name("n"));
+    let forced = store.force_release(&force, soon(&store)).await.expect("it answers").answer;
+    assert!(matches!(forced, Forced::Removed(_)), "{forced:?}");
+    assert_eq!(ask::<i64>(&server, &["GET", "n"]), 3);
+    assert_eq!(release(&store, "n", holder).await.expect("it answers"), Released::Expired);
+}
+
+#[tokio::test]
+async fn what_is_no_semaphore_is_left_alone_and_locks_are_refused() {
+    let server = RedisServer::start();
+    let store = permits(&server);
+    server.cli(&["SET", "n", "a token"]);
+    assert!(matches!(asks(&store, 1, 2, token()).await, Acquired::Foreign(_)));
+    assert!(matches!(inspect(&store, "n").await, Inspection::Foreign(_)));
+    assert_eq!(release(&store, "n", token()).await.expect("it answers"), Released::Taken);
+    assert_eq!(ask::<String>(&server, &["GET", "n"]), "a token");
+    let error = acquire(&store, "free", token()).await.expect_err("it has no locks");
+    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+    assert_eq!(ask::<i64>(&server, &["EXISTS", "free"]), 0);
+}

@@ -59,6 +59,18 @@ impl Stage {
         Driver::start(self.peer, &self.server.url())
     }
 
+    /// How many connections listen to a channel.
+    ///
+    /// # Panics
+    /// When the server does not answer.
+    #[must_use]
+    pub fn subscribers(&self, channel: &str) -> u64 {
+        let answer = format!("{:?}", self.server.cli(&["PUBSUB", "NUMSUB", channel]));
+        let digits = |c: &char| c.is_ascii_digit();
+        let number = answer.rsplit("int(").next().unwrap_or_default();
+        number.chars().take_while(digits).collect::<String>().parse().unwrap_or_default()
+    }
+
     /// Our side.
     #[must_use]
     pub fn locks(&self) -> &blocking::Client {

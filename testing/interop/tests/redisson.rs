@@ -9,6 +9,7 @@ use fencelock_interop::{
     peers::{Built, PEERS, Peer},
     stage::Stage,
 };
+use fencelock_testkit::eventually;
 
 const LEASE: &str = "60000";
 
@@ -91,6 +92,49 @@ fn fencing_tokens_grow_from_one_side_to_the_other() {
         assert!(said.contains(&(2 * round + 2).to_string()), "round {round}: {said}");
         let _ = done(&mut theirs, "release");
     }
+}
+
+#[test]
+fn permits_of_both_sides_are_counted_together_and_each_wakes_the_other() {
+    static PERMITS: Peer = Peer {
+        name: "Redisson, permits",
+        folder: "redisson",
+        kind: "permits",
+        language: "Java",
+        dialect: "redisson-permits",
+        prefix: None,
+        key: "NAME",
+        wait_ms: 20_000,
+        in_small: true,
+        not_checked: &[],
+    };
+    if let Built::Skipped(why) = PERMITS.build() {
+        eprintln!("{}: SKIPPED: {why}", PERMITS.name);
+        return;
+    }
+    let stage = Stage::set(&PERMITS);
+    let mut theirs = stage.driver();
+    let permits = stage.locks().semaphore("n", 2).ttl(Duration::from_secs(60));
+    // Who comes first says how many there are.
+    let ours = permits.acquire().expect("two are free");
+    let _ = done(&mut theirs, &format!("acquire n {LEASE} 0"));
+    assert!(permits.try_acquire().expect("the server answers").granted().is_none());
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| permits.acquire().expect("one becomes free"));
+        eventually(Duration::from_secs(60), "our waiter listens", || {
+            stage.subscribers("redisson_sc:{n}") == 1
+        });
+        let _ = done(&mut theirs, "release");
+        assert_eq!(waiter.join().expect("no panic").release(), Released::Held);
+    });
+    let _ = done(&mut theirs, &format!("acquire n {LEASE} 0"));
+    let mut second = stage.driver();
+    second.send(&format!("acquire n {LEASE} 20000"));
+    eventually(Duration::from_secs(60), "their waiter listens", || {
+        stage.subscribers("redisson_sc:{n}") == 2
+    });
+    assert_eq!(ours.release(), Released::Held);
+    assert!(second.answer().is_done(), "ours became free");
 }
 
 /// Method: their release of a read lock looks at the leases of all readers, and drops the hash where it

@@ -9,10 +9,12 @@
 
 mod lock;
 mod names;
+mod permits;
 mod rw;
 
 use self::names::{Keys, own_field};
 pub(crate) use self::{
     lock::{FENCED, LOCK, SPIN},
+    permits::Permits,
     rw::Rw,
 };

@@ -110,7 +110,9 @@ pub(super) fn is_beside(key: &[u8]) -> bool {
     const BEFORE: [&[u8]; 2] = [b"redisson_lock_", b"redisson_unlock_latch:"];
     const AFTER: [&[u8]; 2] = [b":fencelock_hold:", b":rwlock_timeout:"];
     let has = |part: &[u8]| key.windows(part.len()).any(|window| window == part);
-    BEFORE.iter().any(|before| key.starts_with(before)) || AFTER.iter().any(|after| has(after))
+    BEFORE.iter().any(|before| key.starts_with(before))
+        || AFTER.iter().any(|after| has(after))
+        || key.ends_with(b"}:timeout")
 }
 
 #[cfg(test)]

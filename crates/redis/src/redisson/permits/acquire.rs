@@ -1,0 +1,112 @@
+//! Takes permits, and says how many there are.
+
+use std::{sync::LazyLock, time::Duration};
+
+use fencelock_core::{
+    AcquireRequest, Acquired, Busy, Fence, Grant, Holder, Kind, LimitSet, Mode, Moment, Novelty,
+    Refusal, SetLimitRequest, Sharing,
+};
+use fencelock_store::StoreResult;
+use redis::Value;
+
+use super::{Permits, keys, tell, told};
+use crate::{
+    hearing,
+    lettered::{self, UNKNOWN_LETTER, foreign, lettered},
+    plug::Plug,
+    reply::{Odd, bytes, foreign_type, number, time_left},
+    script::{Script, script},
+    wire::Wire,
+};
+
+static SCRIPT: LazyLock<Script> = script!(
+    "../../scripts/redisson/permits/permits.lua",
+    "../../scripts/redisson/permits/acquire.lua",
+);
+static SET_LIMIT: LazyLock<Script> = script!(
+    "../../scripts/redisson/permits/permits.lua",
+    "../../scripts/redisson/permits/set_limit.lua",
+);
+
+pub(crate) async fn acquire(
+    wire: &Wire,
+    request: &AcquireRequest,
+    by: Moment,
+) -> StoreResult<Acquired> {
+    let is_fence_named = request.floor.is_some() || request.proposed.is_some();
+    Permits.check(
+        wire,
+        &[
+            (is_fence_named, "fencing tokens"),
+            (request.deadline.is_some(), "deadlines: replies say nothing of the server's time"),
+            (!Permits.capabilities().modes.has(&request.mode), "locks: it is one of semaphores"),
+            (request.names.len() > 1, "sets of names"),
+        ],
+    )?;
+    hearing::acquire(wire, request, by, told, || ask(wire, request, by)).await
+}
+
+async fn ask(wire: &Wire, request: &AcquireRequest, by: Moment) -> StoreResult<Acquired> {
+    let name = request.names.first();
+    let (permits, limit) = match request.mode {
+        Mode::Permits { permits, limit } => (permits, limit),
+        _ => (1, 1),
+    };
+    let mut question = keys(wire, name).ask(&SCRIPT);
+    question.arg(request.token.as_bytes());
+    question.arg(permits.to_string().as_bytes()).arg(limit.to_string().as_bytes());
+    question.arg(request.ttl.as_millis().to_string().as_bytes());
+    tell(&mut question, wire, name);
+    let answer = wire.ask(&mut question, by).await?;
+    lettered::read(wire, &answer, |value| decode(request, value))
+}
+
+fn decode(request: &AcquireRequest, value: &Value) -> Result<Acquired, Odd> {
+    let ttl = request.ttl.as_duration();
+    let grant = |left: Option<Duration>, novelty| {
+        Acquired::Granted(Grant::new(Fence::None, left.unwrap_or(ttl), novelty))
+    };
+    match lettered(value)? {
+        (b'g', []) => Ok(grant(None, Novelty::Fresh)),
+        (b'y', [left]) => Ok(grant(time_left(left)?, Novelty::Repeated)),
+        (b'l', [limit]) => Ok(Acquired::Refused(Refusal::LimitDiffers { limit: amount(limit)? })),
+        (b'b', [left, used, limit]) => {
+            let mut holder = Holder::new(time_left(left)?);
+            holder.kind = Kind::Semaphore;
+            holder.sharing = Some(held(amount(used)?, amount(limit)?));
+            Ok(Acquired::Busy(Busy::new(request.names.first().clone(), holder)))
+        }
+        (b'f', rest) => Ok(Acquired::Foreign(foreign(rest, &request.names)?)),
+        _ => Err(UNKNOWN_LETTER),
+    }
+}
+
+/// Those who hold permits; whose are several is not to be seen.
+pub(super) fn held(used: u32, limit: u32) -> Sharing {
+    let mut sharing = Sharing::default();
+    (sharing.holders, sharing.used, sharing.limit) = (used, used, Some(limit));
+    sharing
+}
+
+pub(super) fn amount(value: &Value) -> Result<u32, Odd> {
+    u32::try_from(number(value)?).map_err(|_| Odd("a number of permits that can't be one"))
+}
+
+pub(crate) async fn set_limit(
+    wire: &Wire,
+    request: &SetLimitRequest,
+    by: Moment,
+) -> StoreResult<LimitSet> {
+    let mut question = keys(wire, &request.name).ask(&SET_LIMIT);
+    question.arg(request.limit.to_string().as_bytes());
+    tell(&mut question, wire, &request.name);
+    let answer = wire.ask(&mut question, by).await?;
+    lettered::read(wire, &answer, |value| match lettered(value)? {
+        (b's', [before, used]) => {
+            let before = u32::try_from(number(before)?).ok();
+            Ok(LimitSet::Set { before, used: amount(used)? })
+        }
+        (b'f', [_, word]) => Ok(LimitSet::Foreign(foreign_type(bytes(word)?))),
+        _ => Err(UNKNOWN_LETTER),
+    })
+}
