@@ -436,3 +436,37 @@ async fn a_lease_that_ends_with_another_process_is_not_passed_on() {
     guard.release().await;
     assert_ne!(within(waiter).await.unwrap().token_hash(), token);
 }
+
+/// Goal: who waits for a lock of another library's is told, and does not ask again and again. Method: a
+/// lease far longer than the test, and the requests of the waiter counted.
+#[tokio::test]
+async fn a_waiter_hears_of_a_lock_that_another_library_gives_back() {
+    let server = RedisServer::start();
+    server.cli(&["HSET", "k", "852f3e2f-104b-4219-9d90-e04a2b71bdeb:7", "1"]);
+    server.cli(&["PEXPIRE", "k", "600000"]);
+    let locks = Client::builder(server.url()).dialect("redisson").build().unwrap();
+    let monitor = server.monitor();
+    let waiting = tokio::spawn({
+        let lock = locks.mutex("k").wait(PATIENCE);
+        async move { lock.lock().await }
+    });
+    let listens = || {
+        let answer =
+            format!("{:?}", server.cli(&["PUBSUB", "NUMSUB", "redisson_lock__channel:{k}"]));
+        answer.contains("int(1)")
+    };
+    let end = Instant::now() + PATIENCE;
+    while !listens() {
+        assert!(Instant::now() < end, "it listens");
+        tokio::task::yield_now().await;
+    }
+    server.cli(&["DEL", "k"]);
+    server.cli(&["PUBLISH", "redisson_lock__channel:{k}", "0"]);
+    let guard = within(waiting).await.unwrap().unwrap();
+    let asked = monitor.take();
+    let asked =
+        asked.iter().filter(|seen| !seen.is_from_script() && seen.name().starts_with("EVAL"));
+    // Busy, busy though it listens, told; and one more where it began to listen in between.
+    assert!((2..=4).contains(&asked.count()));
+    assert_eq!(guard.release().await, Released::Held);
+}

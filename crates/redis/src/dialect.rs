@@ -47,6 +47,8 @@ pub enum Dialect {
     RedissonFenced,
     /// Redisson's spin lock: the same without any message.
     RedissonSpin,
+    /// Redisson's RFairLock: the same as RLock with a queue of those who wait, and not re-entrant.
+    RedissonFair,
     /// Redisson's RReadWriteLock: the name is the key, a hash of readers or a writer.
     RedissonRw,
     /// Redisson's RPermitExpirableSemaphore: the name is the key, a number of free permits, and a set
@@ -75,6 +77,7 @@ impl Dialect {
         Self::Redisson,
         Self::RedissonFenced,
         Self::RedissonSpin,
+        Self::RedissonFair,
         Self::RedissonRw,
         Self::RedissonPermits,
         Self::SymfonyString,
@@ -100,6 +103,7 @@ impl Dialect {
             Self::Redisson => "redisson",
             Self::RedissonFenced => "redisson-fenced",
             Self::RedissonSpin => "redisson-spin",
+            Self::RedissonFair => "redisson-fair",
             Self::RedissonRw => "redisson-rw",
             Self::RedissonPermits => "redisson-permits",
             Self::SymfonyString => "symfony-string",
@@ -125,6 +129,7 @@ impl Dialect {
             Self::Redisson => &redisson::LOCK,
             Self::RedissonFenced => &redisson::FENCED,
             Self::RedissonSpin => &redisson::SPIN,
+            Self::RedissonFair => &redisson::FAIR,
             Self::RedissonRw => &redisson::Rw,
             Self::RedissonPermits => &redisson::Permits,
             Self::SymfonyString => &formats::SYMFONY_STRING,

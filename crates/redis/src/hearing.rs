@@ -48,6 +48,9 @@ impl Told {
     }
 }
 
+/// The key by which waiters of a name are noted, and where that is told of.
+pub(crate) type ByKey = (Vec<u8>, Vec<Told>);
+
 /// Who waits in this process for messages of others.
 #[derive(Debug, Default)]
 pub(crate) struct Hearing {
@@ -92,12 +95,13 @@ impl Drop for End {
     }
 }
 
-/// Asks, and notes who wishes to be told.
+/// Asks, and notes who wishes to be told. `told` says by which key a waiter is noted for a name, so that a
+/// message about that key is for the first who is, and on which channels it comes.
 pub(crate) async fn acquire<F>(
     wire: &Wire,
     request: &AcquireRequest,
     by: Moment,
-    told: fn(&Wire, &LockName) -> Vec<Told>,
+    told: fn(&Wire, &LockName, &Token) -> ByKey,
     ask: impl Fn() -> F,
 ) -> StoreResult<Acquired>
 where
@@ -106,9 +110,8 @@ where
     let Some(listener) = request.listener.filter(|_| request.place.is_some()) else {
         return ask().await;
     };
-    let names: Vec<_> =
-        request.names.iter().map(|name| (wire.key(name), told(wire, name))).collect();
     let token = request.token;
+    let names: Vec<_> = request.names.iter().map(|name| told(wire, name, &token)).collect();
     // Before the question: what is said after its answer must find the note.
     let noted = lock(&wire.hearing.notes).note(listener, token, &names, wire.clock.now());
     match noted {

@@ -83,9 +83,10 @@ impl Harness for Server {
         let key = self.key(name);
         redis::cmd("DEL").arg(&key).exec(&mut connection).expect("the place is free");
         let plant = match self.dialect {
-            Dialect::Redisson | Dialect::RedissonFenced | Dialect::RedissonRw => {
-                ["SET", "owner", ""]
-            }
+            Dialect::Redisson
+            | Dialect::RedissonFenced
+            | Dialect::RedissonFair
+            | Dialect::RedissonRw => ["SET", "owner", ""],
             _ => ["HSET", "owner", "1"],
         };
         let words = plant[1..].iter().filter(|word| !word.is_empty());
@@ -152,6 +153,12 @@ mod redisson_fenced {
     use super::*;
 
     fencelock_store::conformance_suite!(Server::new(Dialect::RedissonFenced));
+}
+
+mod redisson_fair {
+    use super::*;
+
+    fencelock_store::conformance_suite!(Server::new(Dialect::RedissonFair));
 }
 
 mod redisson_rw {

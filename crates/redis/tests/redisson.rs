@@ -410,3 +410,73 @@ async fn what_is_no_semaphore_is_left_alone_and_locks_are_refused() {
     assert_eq!(error.kind(), StoreErrorKind::Unsupported);
     assert_eq!(ask::<i64>(&server, &["EXISTS", "free"]), 0);
 }
+
+fn fair(server: &RedisServer) -> RedisStore {
+    store_at(&server.url(), Dialect::RedissonFair)
+}
+
+async fn listens(
+    store: &RedisStore,
+) -> (std::sync::Arc<support::Ear>, fencelock_store::Subscription) {
+    let ear = std::sync::Arc::new(support::Ear::default());
+    let sink = std::sync::Arc::clone(&ear) as std::sync::Arc<dyn fencelock_store::WakeupSink>;
+    let subscription = store.listen(sink, soon(store)).await.expect("it listens");
+    (ear, subscription)
+}
+
+/// Goal: nobody is overtaken, whichever side waits, and each is called on its own channel.
+#[tokio::test]
+async fn a_queue_is_served_in_its_order_and_who_gives_up_leaves_it() {
+    let server = RedisServer::start();
+    let store = fair(&server);
+    let (ear, subscription) = listens(&store).await;
+    let holder = token();
+    let _ = take(&store, "n", holder).await;
+    let mut waiters = Vec::new();
+    for _ in 0..3 {
+        let waiter = support::waits("n", Some(subscription.listener));
+        let answer = store.acquire(&waiter, soon(&store)).await.expect("it answers").answer;
+        assert!(matches!(answer, Acquired::Queued(_)), "{answer:?}");
+        waiters.push(waiter);
+    }
+    let queue = |server: &RedisServer| -> Vec<String> {
+        ask(server, &["LRANGE", "redisson_lock_queue:{n}", "0", "-1"])
+    };
+    assert_eq!(queue(&server).len(), 3);
+    assert_eq!(ask::<i64>(&server, &["ZCARD", "redisson_lock_timeout:{n}"]), 3);
+    let _ = release(&store, "n", waiters[1].token).await.expect("it answers");
+    assert_eq!(queue(&server).len(), 2);
+    assert_eq!(release(&store, "n", holder).await.expect("it answers"), Released::Held);
+    let turn = |at: usize| fencelock_core::Wakeup::Turn(waiters[at].token);
+    ear.until("the first is called", |ear| ear.heard() == [turn(0)]).await;
+    // Free, and yet nobody else's.
+    for newcomer in
+        [acquire(&store, "n", token()).await, store.acquire(&waiters[2], soon(&store)).await]
+    {
+        let answer = newcomer.expect("it answers").answer;
+        assert!(matches!(answer, Acquired::Busy(_) | Acquired::Queued(_)), "{answer:?}");
+    }
+    let _ = granted(store.acquire(&waiters[0], soon(&store)).await);
+    assert_eq!(release(&store, "n", waiters[0].token).await.expect("it answers"), Released::Held);
+    ear.until("the last is called", |ear| ear.heard() == [turn(0), turn(2)]).await;
+    let _ = granted(store.acquire(&waiters[2], soon(&store)).await);
+    assert_eq!(release(&store, "n", waiters[2].token).await.expect("it answers"), Released::Held);
+    assert_eq!(ask::<Vec<String>>(&server, &["KEYS", "*"]), [""; 0], "nothing is left");
+}
+
+#[tokio::test]
+async fn a_waiter_that_died_is_passed_over_when_its_time_is_over() {
+    let server = RedisServer::builder().clock().start();
+    let store = fair(&server);
+    let (_ear, subscription) = listens(&store).await;
+    let holder = token();
+    let _ = take(&store, "n", holder).await;
+    let dead = support::waits("n", Some(subscription.listener));
+    let _ = store.acquire(&dead, soon(&store)).await.expect("it answers");
+    assert_eq!(release(&store, "n", holder).await.expect("it answers"), Released::Held);
+    let next = acquire(&store, "n", token()).await.expect("it answers").answer;
+    let Acquired::Busy(busy) = next else { panic!("{next:?}") };
+    let left = busy.holder.remaining.expect("it is waited for that long");
+    server.clock().advance(left);
+    let _ = take(&store, "n", token()).await;
+}

@@ -103,6 +103,7 @@ pub const PEERS: &[Peer] = &[
     Peer { in_small: true, ..peer("Redisson, lock", "redisson", "lock", "Java", "redisson") },
     peer("Redisson, fenced lock", "redisson", "fenced", "Java", "redisson-fenced"),
     peer("Redisson, spin lock", "redisson", "spin", "Java", "redisson-spin"),
+    peer("Redisson, fair lock", "redisson", "fair", "Java", "redisson-fair"),
     peer("Redisson, write lock", "redisson", "write", "Java", "redisson-rw"),
     peer("rslock", "rslock", "lock", "Rust", "redlock"),
     peer("redlock", "redlock", "lock", "Rust", "redlock"),

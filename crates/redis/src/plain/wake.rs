@@ -3,11 +3,11 @@
 
 use std::sync::LazyLock;
 
-use fencelock_core::LockName;
+use fencelock_core::{LockName, Token};
 
 use super::Format;
 use crate::{
-    hearing::Told,
+    hearing::{ByKey, Told},
     keys::KeyMapping,
     script::{Question, Script},
     wire::Wire,
@@ -69,11 +69,12 @@ impl Deleting {
 
 /// The channels on which Spring's registries say that a name is free: of the newer generation one for
 /// each lock, of the older one for all of a registry.
-pub(super) fn spring_channels(wire: &Wire, name: &LockName) -> Vec<Told> {
+pub(super) fn spring_channels(wire: &Wire, name: &LockName, _: &Token) -> ByKey {
     let key = wire.key(name);
     let of_registry = [registry(&wire.keys), b"-channel"].concat();
     let of_lock = [&of_registry[..], b":", &key].concat();
-    vec![Told::on(of_lock), Told { only: Some(key), ..Told::on(of_registry) }]
+    let of_registry = Told { only: Some(key.clone()), ..Told::on(of_registry) };
+    (key, vec![Told::on(of_lock), of_registry])
 }
 
 /// The registry key: the prefix without its colon.

@@ -14,7 +14,7 @@ mod rw;
 
 use self::names::{Keys, own_field};
 pub(crate) use self::{
-    lock::{FENCED, LOCK, SPIN},
+    lock::{FAIR, FENCED, LOCK, SPIN},
     permits::Permits,
     rw::Rw,
 };

@@ -6,7 +6,7 @@ use fencelock_core::{AcquireRequest, Acquired, FencingToken, Grant, Moment, Nove
 use fencelock_store::StoreResult;
 use redis::Value;
 
-use super::{Lock, field_of, told};
+use super::{Lock, fair, field_of, told};
 use crate::{
     hearing,
     lettered::{self, UNKNOWN_LETTER, busy, foreign, lettered},
@@ -35,8 +35,13 @@ pub(crate) async fn acquire(
             (request.deadline.is_some(), "deadlines, since it does not know the server's time"),
             (!lock.capabilities().modes.has(&request.mode), "locks of that kind"),
             (field.is_err(), field.err().unwrap_or_default()),
+            (lock.queues && request.names.len() > 1, "sets of names"),
         ],
     )?;
+    if lock.queues {
+        let ask = || fair::acquire(lock, wire, request, by);
+        return hearing::acquire(wire, request, by, fair::told, ask).await;
+    }
     let ask = || ask(lock, wire, request, by);
     if lock.tells {
         return hearing::acquire(wire, request, by, told, ask).await;
@@ -67,7 +72,11 @@ pub(super) fn digits(fence: Option<FencingToken>) -> Vec<u8> {
     fence.map(|fence| fence.as_u64().to_string().into_bytes()).unwrap_or_default()
 }
 
-fn decode(lock: &Lock, request: &AcquireRequest, value: &Value) -> Result<Acquired, Odd> {
+pub(super) fn decode(
+    lock: &Lock,
+    request: &AcquireRequest,
+    value: &Value,
+) -> Result<Acquired, Odd> {
     let ttl = request.ttl.as_duration();
     let grant = |fence, left: Option<Duration>, novelty| {
         Acquired::Granted(Grant::new(fence, left.unwrap_or(ttl), novelty))

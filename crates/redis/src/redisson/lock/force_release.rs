@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use fencelock_core::{ForceReleaseRequest, Forced, Inspection, Moment};
 use fencelock_store::StoreResult;
 
-use super::{Lock, inspect::seen};
+use super::{Lock, fair, inspect::seen};
 use crate::{
     connection::Again,
     lettered::{self, UNKNOWN_LETTER},
@@ -27,6 +27,9 @@ pub(crate) async fn force_release(
     request: &ForceReleaseRequest,
     by: Moment,
 ) -> StoreResult<Forced> {
+    if lock.queues {
+        return fair::force_release(lock, wire, request, by).await;
+    }
     let keys = Keys::new(wire, [&request.name]).beside_if(lock.fences, Lock::counter);
     // Never twice: the second copy could hit the next holder.
     let mut question = keys.ask(&SCRIPT).again(Again::Never);

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod exchange_token;
+mod fair;
 mod force_release;
 mod heal;
 mod inspect;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use fencelock_core::{
     AcquireRequest, Acquired, ExchangeRequest, Exchanged, Fence, FencingToken, ForceReleaseRequest,
     Forced, HealRequest, Healed, InspectRequest, Inspection, ListRequest, LockName, Mode, Moment,
-    Page, ReleaseRequest, Released, RenewRequest, Renewed, ShortenRequest, Shortened,
+    Page, ReleaseRequest, Released, RenewRequest, Renewed, ShortenRequest, Shortened, Token,
 };
 use fencelock_store::{BoxFuture, Capabilities, Hints, StoreError, Subscription, WakeupSink};
 use redis::Value;
@@ -32,7 +33,7 @@ use self::{
 use super::names::prefixed;
 use crate::{
     connection::Channels,
-    hearing::{self, Told},
+    hearing::{self, ByKey, Told},
     keys::KeyMapping,
     plug::{Call, Plug},
     reply::{Odd, bytes},
@@ -49,14 +50,21 @@ pub(crate) struct Lock {
     tells: bool,
     /// There is a counter of fencing tokens beside it.
     fences: bool,
+    /// Those who wait have a queue.
+    queues: bool,
 }
 
 /// `RedissonClient.getLock`.
-pub(crate) static LOCK: Lock = Lock { name: "redisson", tells: true, fences: false };
+pub(crate) static LOCK: Lock = Lock { name: "redisson", tells: true, fences: false, queues: false };
 /// `getFencedLock`.
-pub(crate) static FENCED: Lock = Lock { name: "redisson-fenced", tells: true, fences: true };
+pub(crate) static FENCED: Lock =
+    Lock { name: "redisson-fenced", tells: true, fences: true, queues: false };
 /// `getSpinLock`, whose waiters ask again and again.
-pub(crate) static SPIN: Lock = Lock { name: "redisson-spin", tells: false, fences: false };
+pub(crate) static SPIN: Lock =
+    Lock { name: "redisson-spin", tells: false, fences: false, queues: false };
+/// `getFairLock`.
+pub(crate) static FAIR: Lock =
+    Lock { name: "redisson-fair", tells: true, fences: false, queues: true };
 
 impl Lock {
     /// The channel of a lock's waiters.
@@ -101,9 +109,11 @@ impl Lock {
 }
 
 /// Where Redisson says that a lock is free. On a cluster it uses the channels of slots, since 3.22.
-fn told(wire: &Wire, name: &LockName) -> Vec<Told> {
+fn told(wire: &Wire, name: &LockName, _: &Token) -> ByKey {
+    let key = wire.key(name);
     let kind = if wire.connections.is_cluster() { Channels::Sharded } else { Channels::Usual };
-    vec![Told { kind, ..Told::on(Lock::channel(&wire.key(name))) }]
+    let told = Told { kind, ..Told::on(Lock::channel(&key)) };
+    (key, vec![told])
 }
 
 /// The field of an owner, as it is; nothing for one that Redisson would take for something else.
@@ -132,7 +142,10 @@ impl Plug for Lock {
     fn capabilities(&self) -> Capabilities {
         let mut can = Capabilities::bare(self.name);
         can.fencing = self.fences;
-        (can.modes.exclusive, can.modes.owned) = (true, true);
+        (can.modes.exclusive, can.modes.owned) = (true, !self.queues);
+        if self.queues {
+            can.max_names = 1;
+        }
         if self.tells {
             (can.wakeups, can.hints) = (true, Hints::All);
         }

@@ -5,10 +5,11 @@ use std::sync::LazyLock;
 use fencelock_core::{Moment, ReleaseRequest, Released};
 use fencelock_store::StoreResult;
 
-use super::Lock;
+use super::{Lock, fair};
 use crate::{
     connection::Order,
     lettered::{self, UNKNOWN_LETTER},
+    plug::Plug,
     redisson::{Keys, names::hold, own_field},
     reply::bytes,
     script::{Script, script},
@@ -24,6 +25,10 @@ pub(crate) async fn release(
     request: &ReleaseRequest,
     by: Moment,
 ) -> StoreResult<Released> {
+    if lock.queues {
+        lock.check(wire, &[(request.names.len() > 1, "sets of names")])?;
+        return fair::release(lock, wire, request, by).await;
+    }
     let keys = Keys::new(wire, request.names.iter()).beside(|key| hold(key, &request.token));
     let count = keys.names().to_string();
     let mut question = keys.ask(&SCRIPT).order(Order::Behind);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use fencelock_core::{
     AcquireRequest, Acquired, ForceReleaseRequest, Forced, InspectRequest, Inspection, LimitSet,
     ListRequest, LockName, Moment, Page, ReleaseRequest, Released, RenewRequest, Renewed,
-    SetLimitRequest, ShortenRequest, Shortened,
+    SetLimitRequest, ShortenRequest, Shortened, Token,
 };
 use fencelock_store::{
     BoxFuture, Capabilities, Hints, Modes, StoreError, Subscription, WakeupSink,
@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     connection::Channels,
-    hearing::{self, Told},
+    hearing::{self, ByKey, Told},
     keys::KeyMapping,
     plug::{Plug, verbs},
     script::Question,
@@ -45,9 +45,11 @@ fn channel(key: &[u8]) -> Vec<u8> {
 }
 
 /// Where Redisson says that permits are free: there may be some for many.
-fn told(wire: &Wire, name: &LockName) -> Vec<Told> {
+fn told(wire: &Wire, name: &LockName, _: &Token) -> ByKey {
+    let key = wire.key(name);
     let kind = if wire.connections.is_cluster() { Channels::Sharded } else { Channels::Usual };
-    vec![Told { kind, is_for_all: true, ..Told::on(channel(&wire.key(name))) }]
+    let told = Told { kind, is_for_all: true, ..Told::on(channel(&key)) };
+    (key, vec![told])
 }
 
 /// How and where the scripts tell: what `permits.lua` wants to know.

@@ -39,7 +39,7 @@ use super::{
 };
 use crate::{
     connection::Channels,
-    hearing::{self, Told},
+    hearing::{self, ByKey, Told},
     keys::KeyMapping,
     plug::{Plug, verbs},
     wire::Wire,
@@ -54,9 +54,11 @@ fn channel(key: &[u8]) -> Vec<u8> {
 }
 
 /// Where Redisson says that a lock is free: a writer that goes makes room for many.
-fn told(wire: &Wire, name: &LockName) -> Vec<Told> {
+fn told(wire: &Wire, name: &LockName, _: &Token) -> ByKey {
+    let key = wire.key(name);
     let kind = if wire.connections.is_cluster() { Channels::Sharded } else { Channels::Usual };
-    vec![Told { kind, is_for_all: true, ..Told::on(channel(&wire.key(name))) }]
+    let told = Told { kind, is_for_all: true, ..Told::on(channel(&key)) };
+    (key, vec![told])
 }
 
 /// How the scripts tell: what `free.lua` wants to know.
