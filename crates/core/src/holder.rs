@@ -133,6 +133,11 @@ pub enum ForeignKind {
         /// The store's word for the type, such as `hash` or `list`.
         Arc<str>,
     ),
+    /// A value of another library's, in words.
+    Looks(
+        /// What it looks like, such as `a read lock of Redisson, held by ...`.
+        Arc<str>,
+    ),
     /// A record of another layout version.
     Version(
         /// The version it says it has.
@@ -152,6 +157,7 @@ impl fmt::Display for ForeignKind {
         match self {
             Self::String => write!(f, "a string that is not a fencelock record"),
             Self::Type(name) => write!(f, "a value of type {name}"),
+            Self::Looks(words) => write!(f, "{words}"),
             Self::Version(version) => {
                 write!(f, "a fencelock record of layout version {version}")
             }

@@ -21,6 +21,7 @@ mod guard;
 mod hearing;
 mod keys;
 mod lettered;
+mod looks;
 mod native;
 mod notice;
 mod plain;

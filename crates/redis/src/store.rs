@@ -18,6 +18,7 @@ use crate::{
     acknowledge::{Acknowledge, Acknowledgement, Asking, Confirmed},
     connection::Connections,
     guard::{self, Guard},
+    looks,
     native::{self, IfUsed, Initialised},
     servers::Servers,
     tls::{Identity, Tls},
@@ -430,7 +431,10 @@ impl Store for RedisStore {
         request: &'a InspectRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Inspection>> {
-        spoken!(self, inspect(request, by))
+        Box::pin(async move {
+            let seen = spoken!(self, inspect(request, by)).await?;
+            looks::of_inspection(&self.wire, &request.name, seen, by).await
+        })
     }
 
     fn list<'a>(

@@ -253,3 +253,42 @@ async fn metadata_stands_behind_the_token_of_redislock() {
     assert_eq!(holder.proof, Some(Proof::new("tokAmeta2")));
     assert_eq!(release(&store, "n", second).await.expect("it answers"), Released::Taken);
 }
+
+/// Goal: whoever meets another library's lock is told whose it is, and nothing of it is changed. Method: what
+/// those libraries leave, as a dialect meets it that has another form.
+#[tokio::test]
+async fn what_another_library_keeps_is_named_and_left_alone() {
+    const THREAD: &str = "852f3e2f-104b-4219-9d90-e04a2b71bdeb:7";
+    let server = RedisServer::start();
+    let plants: [(&[&str], &str); 6] = [
+        (&["HSET", "n", THREAD, "2"], "a lock of Redisson, held by 852f3e2f"),
+        (&["HSET", "n", "mode", "read", THREAD, "1"], "a read lock of Redisson, held by 852f3e2f"),
+        (&["ZADD", "n", "1", "__write__", "1", "x"], "Symfony"),
+        (&["ZADD", "n", "1", &THREAD[..36]], "redis-semaphore"),
+        (&["RPUSH", "n", "1"], "a value of type list"),
+        (&["HSET", "n", "owner", "1"], "a value of type hash"),
+    ];
+    for (plant, says) in plants {
+        server.cli(&["DEL", "n"]);
+        server.cli(plant);
+        server.cli(&["PEXPIRE", "n", "600000"]);
+        let dump: redis::Value = server.cli(&["DUMP", "n"]);
+        let store = store(&server, Dialect::Plain, None);
+        let Inspection::Foreign(seen) = inspect(&store, "n").await else { panic!("{plant:?}") };
+        assert!(seen.to_string().contains(says), "{seen}");
+        let answer =
+            acquire(&store, "n", Token::from_bytes(TOKEN)).await.expect("it answers").answer;
+        let Acquired::Foreign(met) = answer else { panic!("{plant:?}: {answer:?}") };
+        assert!(met.kind.to_string().contains(says), "{}", met.kind);
+        assert_eq!(server.cli(&["DUMP", "n"]), dump, "{plant:?}");
+    }
+    server.cli(&["DEL", "n"]);
+    server.cli(&["SET", "n", &THREAD[..36], "PX", "600000"]);
+    let redisson = store_of(&server, Dialect::Redisson);
+    let Inspection::Foreign(seen) = inspect(&redisson, "n").await else { panic!("it is a string") };
+    assert!(seen.to_string().contains("as Spring and pottery write"), "{seen}");
+}
+
+fn store_of(server: &RedisServer, dialect: Dialect) -> RedisStore {
+    store(server, dialect, None)
+}

@@ -19,6 +19,7 @@ use crate::{
     connection::{Again, Order},
     hearing,
     lettered::{self, UNKNOWN_LETTER, lettered},
+    looks,
     plug::Plug,
     reply::{Odd, bytes, time_left},
     script::{Question, Script, script},
@@ -36,9 +37,11 @@ pub(crate) async fn acquire(
 ) -> StoreResult<Acquired> {
     if format.wake == Wake::Channels {
         let ask = || ask(format, wire, request, by);
-        return hearing::acquire(wire, request, by, spring_channels, ask).await;
+        let answer = hearing::acquire(wire, request, by, spring_channels, ask).await?;
+        return looks::of_acquire(wire, answer, by).await;
     }
-    ask(format, wire, request, by).await
+    let answer = ask(format, wire, request, by).await?;
+    looks::of_acquire(wire, answer, by).await
 }
 
 async fn ask(

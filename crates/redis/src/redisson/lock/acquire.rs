@@ -10,6 +10,7 @@ use super::{Lock, fair, field_of, told};
 use crate::{
     hearing,
     lettered::{self, UNKNOWN_LETTER, busy, foreign, lettered},
+    looks,
     plug::Plug,
     redisson::{Keys, names::hold, own_field},
     reply::{Odd, time_left},
@@ -40,13 +41,15 @@ pub(crate) async fn acquire(
     )?;
     if lock.queues {
         let ask = || fair::acquire(lock, wire, request, by);
-        return hearing::acquire(wire, request, by, fair::told, ask).await;
+        let answer = hearing::acquire(wire, request, by, fair::told, ask).await?;
+        return looks::of_acquire(wire, answer, by).await;
     }
     let ask = || ask(lock, wire, request, by);
-    if lock.tells {
-        return hearing::acquire(wire, request, by, told, ask).await;
-    }
-    ask().await
+    let answer = match lock.tells {
+        true => hearing::acquire(wire, request, by, told, ask).await?,
+        false => ask().await?,
+    };
+    looks::of_acquire(wire, answer, by).await
 }
 
 async fn ask(

@@ -13,6 +13,7 @@ use super::{Permits, keys, tell, told};
 use crate::{
     hearing,
     lettered::{self, UNKNOWN_LETTER, foreign, lettered},
+    looks,
     plug::Plug,
     reply::{Odd, bytes, foreign_type, number, time_left},
     script::{Script, script},
@@ -43,7 +44,8 @@ pub(crate) async fn acquire(
             (request.names.len() > 1, "sets of names"),
         ],
     )?;
-    hearing::acquire(wire, request, by, told, || ask(wire, request, by)).await
+    let answer = hearing::acquire(wire, request, by, told, || ask(wire, request, by)).await?;
+    looks::of_acquire(wire, answer, by).await
 }
 
 async fn ask(wire: &Wire, request: &AcquireRequest, by: Moment) -> StoreResult<Acquired> {

@@ -10,6 +10,7 @@ use super::{Rw, keys, told};
 use crate::{
     hearing,
     lettered::{self, UNKNOWN_LETTER, busy, foreign, lettered},
+    looks,
     plug::Plug,
     redisson::own_field,
     reply::{Odd, time_left},
@@ -33,7 +34,8 @@ pub(crate) async fn acquire(
             (!Rw.capabilities().modes.has(&request.mode), "locks of that kind"),
         ],
     )?;
-    hearing::acquire(wire, request, by, told, || ask(wire, request, by)).await
+    let answer = hearing::acquire(wire, request, by, told, || ask(wire, request, by)).await?;
+    looks::of_acquire(wire, answer, by).await
 }
 
 async fn ask(wire: &Wire, request: &AcquireRequest, by: Moment) -> StoreResult<Acquired> {
