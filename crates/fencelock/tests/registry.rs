@@ -211,6 +211,15 @@ async fn a_name_has_one_object_while_somebody_uses_it_and_none_when_it_was_idle_
     }
 }
 
+#[tokio::test]
+async fn each_wrong_name_is_told_for_itself() {
+    let (registry, _clock) = manual(RegistrySettings::default());
+    let (long, longer) = (registry.obtain([b'x'; 600]), registry.obtain([b'x'; 700]));
+    let says =
+        [long.try_lock().await, longer.try_lock().await].map(|one| one.unwrap_err().to_string());
+    assert!(says[0].contains("604") && says[1].contains("704"), "{says:?}");
+}
+
 #[test]
 fn outside_of_a_runtime_idle_objects_go_with_the_next_that_is_obtained() {
     let settings = RegistrySettings::default().expire_evict_idle(Duration::from_secs(30));

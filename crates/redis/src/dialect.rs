@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{native::Native, plain::formats, plug::Plug, redisson};
+use crate::{native::Native, plain::formats, plug::Plug, redisson, symfony::Symfony};
 
 /// The wire format of the locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -54,6 +54,8 @@ pub enum Dialect {
     /// Redisson's RPermitExpirableSemaphore: the name is the key, a number of free permits, and a set
     /// beside it has those that are held. It has no locks.
     RedissonPermits,
+    /// Symfony Lock since 5.2 (PHP), also for readers: the name is the key, a sorted set.
+    Symfony,
     /// Symfony Lock before 5.2 (PHP): the name is the key, the value base64.
     SymfonyString,
 }
@@ -80,6 +82,7 @@ impl Dialect {
         Self::RedissonFair,
         Self::RedissonRw,
         Self::RedissonPermits,
+        Self::Symfony,
         Self::SymfonyString,
     ];
 
@@ -106,6 +109,7 @@ impl Dialect {
             Self::RedissonFair => "redisson-fair",
             Self::RedissonRw => "redisson-rw",
             Self::RedissonPermits => "redisson-permits",
+            Self::Symfony => "symfony",
             Self::SymfonyString => "symfony-string",
         }
     }
@@ -132,6 +136,7 @@ impl Dialect {
             Self::RedissonFair => &redisson::FAIR,
             Self::RedissonRw => &redisson::Rw,
             Self::RedissonPermits => &redisson::Permits,
+            Self::Symfony => &Symfony,
             Self::SymfonyString => &formats::SYMFONY_STRING,
         }
     }

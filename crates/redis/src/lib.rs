@@ -34,6 +34,7 @@ mod script;
 mod servers;
 mod shape;
 mod store;
+mod symfony;
 mod tls;
 mod url;
 mod wire;

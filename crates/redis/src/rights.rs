@@ -43,6 +43,7 @@ const ASKED: &[(&str, &[&str])] = &[
     ("LREM", &["@", "0", ""]),
     ("MGET", &["@"]),
     ("PEXPIRE", &["@", "1", "GT"]),
+    ("PEXPIREAT", &["@", "1"]),
     ("PEXPIRETIME", &["@"]),
     ("PTTL", &["@"]),
     ("RPUSH", &["@", ""]),
@@ -57,6 +58,7 @@ const ASKED: &[(&str, &[&str])] = &[
     ("ZRANGE", &["@", "0", "0"]),
     ("ZRANGEBYSCORE", &["@", "0", "0"]),
     ("ZREM", &["@", "r"]),
+    ("ZREMRANGEBYSCORE", &["@", "0", "0"]),
     ("ZSCORE", &["@", "r"]),
 ];
 
@@ -138,7 +140,9 @@ mod tests {
     fn every_command_of_the_scripts_can_be_asked_for() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/scripts");
         let mut found = BTreeSet::new();
-        for dialect in ["native", "plain", "redisson/lock", "redisson/rw", "redisson/permits"] {
+        for dialect in
+            ["native", "plain", "redisson/lock", "redisson/rw", "redisson/permits", "symfony"]
+        {
             for file in fs::read_dir(folder.join(dialect)).expect("the folder is there") {
                 let text = fs::read_to_string(file.expect("a file").path()).expect("it is text");
                 found.extend(commands(&text));

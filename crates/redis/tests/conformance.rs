@@ -155,6 +155,12 @@ mod redisson_fenced {
     fencelock_store::conformance_suite!(Server::new(Dialect::RedissonFenced));
 }
 
+mod symfony {
+    use super::*;
+
+    fencelock_store::conformance_suite!(Server::new(Dialect::Symfony));
+}
+
 mod redisson_fair {
     use super::*;
 

@@ -105,6 +105,7 @@ pub const PEERS: &[Peer] = &[
     peer("Redisson, spin lock", "redisson", "spin", "Java", "redisson-spin"),
     peer("Redisson, fair lock", "redisson", "fair", "Java", "redisson-fair"),
     peer("Redisson, write lock", "redisson", "write", "Java", "redisson-rw"),
+    Peer { in_small: true, ..peer("Symfony Lock", "php", "write", "PHP", "symfony") },
     peer("rslock", "rslock", "lock", "Rust", "redlock"),
     peer("redlock", "redlock", "lock", "Rust", "redlock"),
 ];

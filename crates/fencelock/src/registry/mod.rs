@@ -86,13 +86,13 @@ impl Registry {
     #[doc(alias = "getLock")]
     pub fn obtain(&self, name: impl AsRef<[u8]>) -> RegistryLock {
         let inner = &self.inner;
-        let name = inner.name(name.as_ref());
+        let key = name.as_ref();
+        let name = inner.name(key);
         let now = inner.client.clock().now();
-        let key = name.as_ref().map_or_else(|_| Vec::new(), |name| name.as_bytes().to_vec());
         let fresh = || Shared::new(&inner.client, name, &inner.settings);
         let (shared, looker) = {
             let mut locks = inner.locks();
-            let shared = locks.entry(&key, now, fresh);
+            let shared = locks.entry(key, now, fresh);
             (shared, locks.begin_to_look(now, inner.settings.expire_evict_idle))
         };
         if let Some(looker) = looker {
