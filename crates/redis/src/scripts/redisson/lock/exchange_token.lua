@@ -35,8 +35,8 @@ if why and string.sub(why, 1, 1) == 'f' or why and string.sub(why, 1, 1) == 'e' 
 end
 local mine, owned = 0, false
 for i = 1, count do
-  local hold = redis.pcall('GET', KEYS[2 * count + i])
-  if type(hold) == 'string' then
+  local hold = redis.call('GET', KEYS[2 * count + i])
+  if hold then
     owned = true
     mine = mine + (redis.call('HGET', KEYS[i], hold) and 1 or 0)
   elseif redis.call('HGET', KEYS[i], ARGV[3]) then

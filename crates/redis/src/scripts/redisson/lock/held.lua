@@ -8,7 +8,10 @@ local function why_not_held(first, count, own)
   local why, owners = nil, {}
   for i = first, first + count - 1 do
     local hold = redis.pcall('GET', KEYS[i + count])
-    local owner = type(hold) == 'string' and hold
+    if type(hold) == 'table' then
+      return 'e' .. hold.err
+    end
+    local owner = hold
     local holds = redis.pcall('HGET', KEYS[i], owner or own)
     if type(holds) == 'table' then
       if string.sub(holds.err, 1, 9) ~= 'WRONGTYPE' then

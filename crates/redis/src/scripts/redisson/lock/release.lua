@@ -11,8 +11,7 @@
 local count = tonumber(ARGV[1])
 local worst = 'h'
 for i = 1, count do
-  local hold = redis.pcall('GET', KEYS[count + i])
-  local owner = type(hold) == 'string' and hold
+  local owner = redis.call('GET', KEYS[count + i])
   local field = owner or ARGV[2]
   local holds = redis.pcall('HGET', KEYS[i], field)
   if type(holds) == 'table' then
