@@ -59,7 +59,8 @@ pub(super) async fn lock(watch: &mut Watch<'_>, hints: Hints) -> Result<Guard, E
             }
             Tried::Failed(error) => error,
             Tried::UsedUp(error) => {
-                waiter.armed = None;
+                // The next token is told by a route of its own.
+                (waiter.armed, waiter.route) = (None, None);
                 error
             }
         };
