@@ -29,7 +29,7 @@ pub enum Dialect {
     /// The lock of redis-py: the name is the key, the value 32 hexadecimal digits.
     RedisPy,
     /// python-redis-lock: keys begin with `lock:`. A release also wakes its waiters, by the list
-    /// `lock-signal:` and the name. Not on a cluster.
+    /// `lock-signal:` and the name. On a cluster only for names with a hash tag.
     PythonRedisLock,
     /// ShedLock (Java): keys begin with `job-lock:default:`.
     Shedlock,

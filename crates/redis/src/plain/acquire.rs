@@ -57,8 +57,8 @@ async fn ask(
             (request.deadline.is_some(), "deadlines, since it does not know the server's time"),
             (!request.mode.is_exclusive(), "locks that several hold together"),
             (
-                matches!(format.wake, Wake::List(_)) && wire.connections.is_cluster(),
-                "place on a cluster, where a lock and its signal are in different slots",
+                format.wake.is_apart(wire, &request.names),
+                "place on a cluster for it: a lock and its signal are in one slot only by a hash tag",
             ),
         ],
     )?;

@@ -3,10 +3,11 @@
 
 use std::sync::LazyLock;
 
-use fencelock_core::{LockName, Token};
+use fencelock_core::{LockName, Names, Token};
 
 use super::Format;
 use crate::{
+    cluster::slot_of,
     hearing::{ByKey, Told},
     keys::KeyMapping,
     script::{Question, Script},
@@ -23,6 +24,15 @@ pub(crate) enum Wake {
     /// The key, on both channels of its registry: Spring. The prefix of the keys is the registry key
     /// and a colon.
     Channels,
+}
+
+impl Wake {
+    /// Whether a name and what wakes its waiters are in different slots of a cluster.
+    pub(super) fn is_apart(self, wire: &Wire, names: &Names) -> bool {
+        let Self::List(list) = self else { return false };
+        let signal = |name: &LockName| slot_of(&[list.as_bytes(), name.as_bytes()].concat());
+        names.iter().any(|name| wire.slot(name).is_some_and(|slot| slot != signal(name)))
+    }
 }
 
 /// The forms of a script that deletes, one for each way to wake.
@@ -50,6 +60,9 @@ impl Deleting {
                 let mut question = Question::script(self.signals, count, (count, 128));
                 for name in names {
                     question.arg(&wire.key(name));
+                    if let Some(slot) = wire.slot(name) {
+                        question.route.with(&names[0], name, slot);
+                    }
                 }
                 for name in names {
                     question.arg(&[list.as_bytes(), name.as_bytes()].concat());
