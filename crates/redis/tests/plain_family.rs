@@ -298,15 +298,14 @@ async fn on_a_cluster_a_lock_of_python_has_its_signal_in_its_slot_or_is_refused(
     let cluster = fencelock_testkit::RedisCluster::start();
     let builder = RedisStore::builder(cluster.url().parse().expect("a url"));
     let store = builder.dialect(Dialect::PythonRedisLock).build().expect("it is valid");
+    let monitors: Vec<_> = cluster.servers().iter().map(RedisServer::monitor).collect();
     for at in ["{a}1", "{b}2", "{c}3"] {
         let holder = Token::from_bytes(TOKEN);
         let _ = take(&store, at, holder).await;
         assert_eq!(release(&store, at, holder).await.expect("it answers"), Released::Held);
-        let signals = cluster.servers().iter().filter(|server| {
-            let length = server.try_cli(&["LLEN", &format!("lock-signal:{at}")]);
-            length.is_ok_and(|length| length == redis::Value::Int(1))
-        });
-        assert_eq!(signals.count(), 1, "{at}");
+        let seen: Vec<_> = monitors.iter().flat_map(fencelock_testkit::Monitor::take).collect();
+        let pushed = seen.iter().filter(|seen| seen.name() == "LPUSH");
+        assert_eq!(pushed.count(), 1, "{at}");
     }
     let error = acquire(&store, "untagged", Token::from_bytes(TOKEN)).await.expect_err("two slots");
     assert_eq!(error.kind(), fencelock_store::StoreErrorKind::Unsupported);
