@@ -54,6 +54,9 @@ pub enum Dialect {
     /// Redisson's RPermitExpirableSemaphore: the name is the key, a number of free permits, and a set
     /// beside it has those that are held. It has no locks.
     RedissonPermits,
+    /// Redisson's RSemaphore: a number of free permits. Ours have leases in a set of our own. It has no
+    /// locks.
+    RedissonSemaphore,
     /// Symfony Lock since 5.2 (PHP), also for readers: the name is the key, a sorted set.
     Symfony,
     /// Symfony Lock before 5.2 (PHP): the name is the key, the value base64.
@@ -82,6 +85,7 @@ impl Dialect {
         Self::RedissonFair,
         Self::RedissonRw,
         Self::RedissonPermits,
+        Self::RedissonSemaphore,
         Self::Symfony,
         Self::SymfonyString,
     ];
@@ -109,6 +113,7 @@ impl Dialect {
             Self::RedissonFair => "redisson-fair",
             Self::RedissonRw => "redisson-rw",
             Self::RedissonPermits => "redisson-permits",
+            Self::RedissonSemaphore => "redisson-semaphore",
             Self::Symfony => "symfony",
             Self::SymfonyString => "symfony-string",
         }
@@ -135,7 +140,8 @@ impl Dialect {
             Self::RedissonSpin => &redisson::SPIN,
             Self::RedissonFair => &redisson::FAIR,
             Self::RedissonRw => &redisson::Rw,
-            Self::RedissonPermits => &redisson::Permits,
+            Self::RedissonPermits => &redisson::EXPIRABLE,
+            Self::RedissonSemaphore => &redisson::PLAIN,
             Self::Symfony => &Symfony,
             Self::SymfonyString => &formats::SYMFONY_STRING,
         }

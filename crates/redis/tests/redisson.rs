@@ -480,3 +480,32 @@ async fn a_waiter_that_died_is_passed_over_when_its_time_is_over() {
     server.clock().advance(left);
     let _ = take(&store, "n", token()).await;
 }
+
+/// Goal: permits of RSemaphore are counted with theirs, and those of ours that died come back. Method: theirs
+/// are what its script does: a smaller number, and nothing else.
+#[tokio::test]
+async fn permits_without_owners_are_counted_together_and_ours_end_by_their_leases() {
+    let server = RedisServer::builder().clock().start();
+    let store = store_at(&server.url(), Dialect::RedissonSemaphore);
+    let (dead, alive) = (token(), token());
+    assert!(is_granted(&asks(&store, 1, 3, dead).await, Novelty::Fresh));
+    server.cli(&["DECRBY", "n", "1"]);
+    assert!(is_granted(&asks(&store, 1, 3, alive).await, Novelty::Fresh));
+    assert!(is_granted(&asks(&store, 1, 3, alive).await, Novelty::Repeated));
+    assert_eq!(ask::<i64>(&server, &["GET", "n"]), 0);
+    assert!(matches!(asks(&store, 1, 3, token()).await, Acquired::Busy(_)));
+    server.cli(&["INCRBY", "n", "1"]);
+    let monitor = server.monitor();
+    assert_eq!(release(&store, "n", alive).await.expect("it answers"), Released::Held);
+    let seen = monitor.take();
+    let said = seen.iter().find(|seen| seen.name() == "PUBLISH").expect("it is said");
+    assert_eq!(said.args[1..], [b"redisson_sc:{n}".to_vec(), b"2".to_vec()]);
+    server.clock().advance(Duration::from_secs(40));
+    let all = token();
+    assert!(is_granted(&asks(&store, 3, 3, all).await, Novelty::Fresh), "the dead one's came back");
+    assert_eq!(release(&store, "n", dead).await.expect("it answers"), Released::Expired);
+    assert_eq!(ask::<i64>(&server, &["GET", "n"]), 0);
+    let limit = fencelock_core::SetLimitRequest::new(name("n"), 5);
+    let error = store.set_limit(&limit, soon(&store)).await.expect_err("nobody knows all");
+    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+}

@@ -94,25 +94,40 @@ fn fencing_tokens_grow_from_one_side_to_the_other() {
     }
 }
 
-#[test]
-fn permits_of_both_sides_are_counted_together_and_each_wakes_the_other() {
-    static PERMITS: Peer = Peer {
-        name: "Redisson, permits",
+const fn semaphore(name: &'static str, kind: &'static str, dialect: &'static str) -> Peer {
+    Peer {
+        name,
         folder: "redisson",
-        kind: "permits",
+        kind,
         language: "Java",
-        dialect: "redisson-permits",
+        dialect,
         prefix: None,
         key: "NAME",
         wait_ms: 20_000,
         in_small: true,
         not_checked: &[],
-    };
-    if let Built::Skipped(why) = PERMITS.build() {
-        eprintln!("{}: SKIPPED: {why}", PERMITS.name);
+    }
+}
+
+static PERMITS: Peer = semaphore("Redisson, permits", "permits", "redisson-permits");
+static SEMAPHORE: Peer = semaphore("Redisson, semaphore", "semaphore", "redisson-semaphore");
+
+#[test]
+fn permits_that_expire_are_counted_together_and_each_side_wakes_the_other() {
+    permits_are_counted_together(&PERMITS);
+}
+
+#[test]
+fn permits_without_an_end_are_counted_together_and_each_side_wakes_the_other() {
+    permits_are_counted_together(&SEMAPHORE);
+}
+
+fn permits_are_counted_together(peer: &'static Peer) {
+    if let Built::Skipped(why) = peer.build() {
+        eprintln!("{}: SKIPPED: {why}", peer.name);
         return;
     }
-    let stage = Stage::set(&PERMITS);
+    let stage = Stage::set(peer);
     let mut theirs = stage.driver();
     let permits = stage.locks().semaphore("n", 2).ttl(Duration::from_secs(60));
     // Who comes first says how many there are.

@@ -15,6 +15,6 @@ mod rw;
 use self::names::{Keys, own_field};
 pub(crate) use self::{
     lock::{FAIR, FENCED, LOCK, SPIN},
-    permits::Permits,
+    permits::{EXPIRABLE, PLAIN},
     rw::Rw,
 };

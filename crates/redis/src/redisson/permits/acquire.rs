@@ -9,7 +9,7 @@ use fencelock_core::{
 use fencelock_store::StoreResult;
 use redis::Value;
 
-use super::{Permits, keys, tell, told};
+use super::{Permits, tell, told};
 use crate::{
     hearing,
     lettered::{self, UNKNOWN_LETTER, foreign, lettered},
@@ -30,35 +30,43 @@ static SET_LIMIT: LazyLock<Script> = script!(
 );
 
 pub(crate) async fn acquire(
+    permits: &Permits,
     wire: &Wire,
     request: &AcquireRequest,
     by: Moment,
 ) -> StoreResult<Acquired> {
     let is_fence_named = request.floor.is_some() || request.proposed.is_some();
-    Permits.check(
+    permits.check(
         wire,
         &[
             (is_fence_named, "fencing tokens"),
             (request.deadline.is_some(), "deadlines: replies say nothing of the server's time"),
-            (!Permits.capabilities().modes.has(&request.mode), "locks: it is one of semaphores"),
+            (!permits.capabilities().modes.has(&request.mode), "locks: it is one of semaphores"),
             (request.names.len() > 1, "sets of names"),
         ],
     )?;
-    let answer = hearing::acquire(wire, request, by, told, || ask(wire, request, by)).await?;
+    let answer =
+        hearing::acquire(wire, request, by, told, || ask(permits, wire, request, by)).await?;
     looks::of_acquire(wire, answer, by).await
 }
 
-async fn ask(wire: &Wire, request: &AcquireRequest, by: Moment) -> StoreResult<Acquired> {
+async fn ask(
+    permits: &Permits,
+    wire: &Wire,
+    request: &AcquireRequest,
+    by: Moment,
+) -> StoreResult<Acquired> {
     let name = request.names.first();
-    let (permits, limit) = match request.mode {
+    let (wanted, limit) = match request.mode {
         Mode::Permits { permits, limit } => (permits, limit),
         _ => (1, 1),
     };
-    let mut question = keys(wire, name).ask(&SCRIPT);
+    let mut question = permits.keys_of(wire, name).ask(&SCRIPT);
     question.arg(request.token.as_bytes());
-    question.arg(permits.to_string().as_bytes()).arg(limit.to_string().as_bytes());
+    question.arg(wanted.to_string().as_bytes()).arg(limit.to_string().as_bytes());
     question.arg(request.ttl.as_millis().to_string().as_bytes());
     tell(&mut question, wire, name);
+    question.arg(if permits.counts_all { b"a" } else { b"o" });
     let answer = wire.ask(&mut question, by).await?;
     lettered::read(wire, &answer, |value| decode(request, value))
 }
@@ -95,11 +103,13 @@ pub(super) fn amount(value: &Value) -> Result<u32, Odd> {
 }
 
 pub(crate) async fn set_limit(
+    permits: &Permits,
     wire: &Wire,
     request: &SetLimitRequest,
     by: Moment,
 ) -> StoreResult<LimitSet> {
-    let mut question = keys(wire, &request.name).ask(&SET_LIMIT);
+    permits.check(wire, &[(!permits.counts_all, "limit that can be changed")])?;
+    let mut question = permits.keys_of(wire, &request.name).ask(&SET_LIMIT);
     question.arg(request.limit.to_string().as_bytes());
     tell(&mut question, wire, &request.name);
     let answer = wire.ask(&mut question, by).await?;

@@ -9,8 +9,8 @@ use fencelock_store::{Reply, StoreResult};
 use redis::Value;
 
 use super::{
+    Permits,
     acquire::{amount, held},
-    keys,
 };
 use crate::{
     cluster::{Route, spread},
@@ -29,17 +29,18 @@ static SCRIPT: LazyLock<Script> = script!(
 );
 
 pub(crate) async fn inspect(
+    permits: &Permits,
     wire: &Wire,
     request: &InspectRequest,
     by: Moment,
 ) -> StoreResult<Inspection> {
-    let reply = look(wire, std::slice::from_ref(&request.name), by).await?;
+    let reply = look(permits, wire, std::slice::from_ref(&request.name), by).await?;
     Ok(reply
         .map(|seen| seen.into_iter().next().unwrap_or(Inspection::Free { fencing_token: None })))
 }
 
 /// Reaches the server, or all primaries of a cluster, and proves that scripts may be run there.
-pub(crate) async fn reach(wire: &Wire, by: Moment) -> StoreResult<()> {
+pub(crate) async fn reach(permits: &Permits, wire: &Wire, by: Moment) -> StoreResult<()> {
     let mut reply = None;
     for (_, server) in wire.connections.primaries(&wire.clock, by).await? {
         let mut question = asking(&SCRIPT, &[]);
@@ -48,14 +49,19 @@ pub(crate) async fn reach(wire: &Wire, by: Moment) -> StoreResult<()> {
     }
     match reply {
         Some(_) => Ok(Reply::new(())),
-        None => Ok(look(wire, &[], by).await?.map(|_| ())),
+        None => Ok(look(permits, wire, &[], by).await?.map(|_| ())),
     }
 }
 
 /// What is beside locks is none.
-pub(crate) async fn list(wire: &Wire, request: &ListRequest, by: Moment) -> StoreResult<Page> {
+pub(crate) async fn list(
+    permits: &Permits,
+    wire: &Wire,
+    request: &ListRequest,
+    by: Moment,
+) -> StoreResult<Page> {
     let found = scan(wire, request, by).await?;
-    let reply = look(wire, &found.names, by).await?;
+    let reply = look(permits, wire, &found.names, by).await?;
     let held = |(name, seen): &(LockName, Inspection)| {
         !matches!(seen, Inspection::Free { .. }) && !is_beside(&wire.key(name))
     };
@@ -64,19 +70,29 @@ pub(crate) async fn list(wire: &Wire, request: &ListRequest, by: Moment) -> Stor
     Ok(reply.map(|_| Page::new(locks, next)))
 }
 
-async fn look(wire: &Wire, names: &[LockName], by: Moment) -> StoreResult<Vec<Inspection>> {
+async fn look(
+    permits: &Permits,
+    wire: &Wire,
+    names: &[LockName],
+    by: Moment,
+) -> StoreResult<Vec<Inspection>> {
     let Some(groups) = wire.by_slot(names.iter()) else {
-        return look_at(wire, names.iter().collect(), by).await;
+        return look_at(permits, wire, names.iter().collect(), by).await;
     };
     spread::gather(&groups, None, |number| {
-        look_at(wire, groups[number].iter().map(|index| &names[*index]).collect(), by)
+        look_at(permits, wire, groups[number].iter().map(|index| &names[*index]).collect(), by)
     })
     .await
 }
 
 /// The same where one server has all names.
-async fn look_at(wire: &Wire, names: Vec<&LockName>, by: Moment) -> StoreResult<Vec<Inspection>> {
-    let sets: Vec<_> = names.into_iter().map(|name| keys(wire, name)).collect();
+async fn look_at(
+    permits: &Permits,
+    wire: &Wire,
+    names: Vec<&LockName>,
+    by: Moment,
+) -> StoreResult<Vec<Inspection>> {
+    let sets: Vec<_> = names.into_iter().map(|name| permits.keys_of(wire, name)).collect();
     let count = sets.len();
     let mut question = asking(&SCRIPT, &sets);
     let answer = wire.ask(&mut question, by).await?;

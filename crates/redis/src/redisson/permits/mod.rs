@@ -31,14 +31,29 @@ use crate::{
     connection::Channels,
     hearing::{self, ByKey, Told},
     keys::KeyMapping,
-    plug::{Plug, verbs},
+    plug::{Call, Plug},
     script::Question,
     wire::Wire,
 };
 
-/// `RedissonClient.getPermitExpirableSemaphore`.
+/// One of the kinds of such a semaphore.
 #[derive(Debug)]
-pub(crate) struct Permits;
+pub(crate) struct Permits {
+    /// As in [`Dialect::name`](crate::Dialect::name).
+    name: &'static str,
+    /// What the set of those who hold permits is called.
+    set: &'static str,
+    /// All who hold permits are in it.
+    counts_all: bool,
+}
+
+/// `RedissonClient.getPermitExpirableSemaphore`.
+pub(crate) static EXPIRABLE: Permits =
+    Permits { name: "redisson-permits", set: "timeout", counts_all: true };
+/// `RedissonClient.getSemaphore`: permits of Redisson's have no owner and no end. Ours have a lease, in a
+/// set of our own, so that those of a process that died come back with the next question of ours.
+pub(crate) static PLAIN: Permits =
+    Permits { name: "redisson-semaphore", set: "fencelock_permits", counts_all: false };
 
 fn channel(key: &[u8]) -> Vec<u8> {
     prefixed("redisson_sc", key)
@@ -58,16 +73,32 @@ fn tell(question: &mut Question, wire: &Wire, name: &LockName) {
     question.arg(&channel(&wire.key(name)));
 }
 
-/// A name and its set.
-fn keys<'a>(wire: &'a Wire, name: &'a LockName) -> Keys<'a> {
-    Keys::new(wire, [name]).beside(|key| suffixed(key, "timeout"))
+impl Permits {
+    /// A name and its set.
+    fn keys_of<'a>(&self, wire: &'a Wire, name: &'a LockName) -> Keys<'a> {
+        Keys::new(wire, [name]).beside(|key| suffixed(key, self.set))
+    }
+}
+
+/// Verbs that are a function of the module, `verb(permits, wire, request, by)`.
+macro_rules! verbs_of_permits {
+    ($($verb:ident($($request:ident: &$asked:ty)?) -> $answer:ty;)*) => {$(
+        fn $verb<'a>(
+            &'a self,
+            wire: &'a Wire,
+            $($request: &'a $asked,)?
+            by: Moment,
+        ) -> Call<'a, $answer> {
+            Box::pin($verb(self, wire, $($request,)? by))
+        }
+    )*};
 }
 
 impl Plug for Permits {
     fn capabilities(&self) -> Capabilities {
-        let mut can = Capabilities::bare("redisson-permits");
+        let mut can = Capabilities::bare(self.name);
         can.modes = Modes::NONE;
-        (can.modes.permits, can.modes.set_limit) = (true, true);
+        (can.modes.permits, can.modes.set_limit) = (true, self.counts_all);
         (can.wakeups, can.hints) = (true, Hints::All);
         can.max_names = 1;
         can
@@ -87,7 +118,7 @@ impl Plug for Permits {
         Box::pin(std::future::ready(hearing::listen(wire, sink, by)))
     }
 
-    verbs!(
+    verbs_of_permits!(
         reach() -> ();
         acquire(request: &AcquireRequest) -> Acquired;
         renew(batch: &[RenewRequest]) -> Vec<Renewed>;

@@ -6,7 +6,7 @@ use fencelock_core::{Moment, NotHeld, RenewRequest, Renewed, ShortenRequest, Sho
 use fencelock_store::StoreResult;
 use redis::Value;
 
-use super::{Permits, keys};
+use super::Permits;
 use crate::{
     lettered::{self, not_held, passed_on},
     plug::Plug,
@@ -23,16 +23,23 @@ static SCRIPT: LazyLock<Script> = script!(
 );
 
 pub(crate) async fn renew(
+    permits: &Permits,
     wire: &Wire,
     batch: &[RenewRequest],
     by: Moment,
 ) -> StoreResult<Vec<Renewed>> {
     let batch = wire.batch(batch);
-    wire.in_steps(&batch, by, |part| step(wire, part, by)).await
+    wire.in_steps(&batch, by, |part| step(permits, wire, part, by)).await
 }
 
-async fn step(wire: &Wire, part: &[RenewRequest], by: Moment) -> StoreResult<Vec<Renewed>> {
-    let sets: Vec<_> = part.iter().map(|request| keys(wire, request.names.first())).collect();
+async fn step(
+    permits: &Permits,
+    wire: &Wire,
+    part: &[RenewRequest],
+    by: Moment,
+) -> StoreResult<Vec<Renewed>> {
+    let sets: Vec<_> =
+        part.iter().map(|request| permits.keys_of(wire, request.names.first())).collect();
     let mut question = asking(&SCRIPT, &sets);
     question.arg(b"l");
     for request in part {
@@ -81,12 +88,13 @@ fn decode(
 }
 
 pub(crate) async fn shorten(
+    permits: &Permits,
     wire: &Wire,
     request: &ShortenRequest,
     by: Moment,
 ) -> StoreResult<Shortened> {
-    Permits.check(wire, &[(request.names.len() > 1, "sets of names")])?;
-    let mut question = keys(wire, request.names.first()).ask(&SCRIPT);
+    permits.check(wire, &[(request.names.len() > 1, "sets of names")])?;
+    let mut question = permits.keys_of(wire, request.names.first()).ask(&SCRIPT);
     question.arg(b"n").arg(request.token.as_bytes());
     question.arg(request.ttl.as_millis().to_string().as_bytes());
     let answer = wire.ask(&mut question, by).await?;

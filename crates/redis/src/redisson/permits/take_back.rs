@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use fencelock_core::{ForceReleaseRequest, Forced, Inspection, Moment, ReleaseRequest, Released};
 use fencelock_store::StoreResult;
 
-use super::{Permits, inspect::seen, keys, tell};
+use super::{Permits, inspect::seen, tell};
 use crate::{
     connection::{Again, Order},
     lettered::{self, UNKNOWN_LETTER},
@@ -26,13 +26,14 @@ static FORCE: LazyLock<Script> = script!(
 );
 
 pub(crate) async fn release(
+    permits: &Permits,
     wire: &Wire,
     request: &ReleaseRequest,
     by: Moment,
 ) -> StoreResult<Released> {
-    Permits.check(wire, &[(request.names.len() > 1, "sets of names")])?;
+    permits.check(wire, &[(request.names.len() > 1, "sets of names")])?;
     let name = request.names.first();
-    let mut question = keys(wire, name).ask(&RELEASE).order(Order::Behind);
+    let mut question = permits.keys_of(wire, name).ask(&RELEASE).order(Order::Behind);
     question.arg(request.token.as_bytes());
     tell(&mut question, wire, name);
     let answer = wire.ask(&mut question, by).await?;
@@ -46,12 +47,13 @@ pub(crate) async fn release(
 }
 
 pub(crate) async fn force_release(
+    permits: &Permits,
     wire: &Wire,
     request: &ForceReleaseRequest,
     by: Moment,
 ) -> StoreResult<Forced> {
     // Never twice: the second copy could hit the next holders.
-    let mut question = keys(wire, &request.name).ask(&FORCE).again(Again::Never);
+    let mut question = permits.keys_of(wire, &request.name).ask(&FORCE).again(Again::Never);
     tell(&mut question, wire, &request.name);
     let answer = wire.ask(&mut question, by).await?;
     lettered::read(wire, &answer, |value| match seen(list(value)?)? {

@@ -1,8 +1,9 @@
--- acquire (redisson permits): take permits, all at once, as RPermitExpirableSemaphore of Redisson 4.7
--- does. Begins with permits.lua. Interop test: testing/interop.
+-- acquire (redisson permits): take permits, all at once, as RPermitExpirableSemaphore and RSemaphore of
+-- Redisson 4.7 do. Begins with permits.lua. Interop test: testing/interop.
 --
 -- KEYS  1 the name, 2 its set
--- ARGV  1 token, 2 how many, 3 the limit, 4 ttl_ms, 5 and 6 how and where to tell (permits.lua)
+-- ARGV  1 token, 2 how many, 3 the limit, 4 ttl_ms, 5 and 6 how and where to tell (permits.lua),
+--       7 'a' all who hold permits are in the set, 'o' only ours are
 --
 -- Reply: a list, a letter first
 --   g                 taken
@@ -31,7 +32,8 @@ if redis.call('EXISTS', KEYS[1]) == 0 then
   redis.call('SET', KEYS[1], limit - redis.call('ZCARD', KEYS[2]))
 end
 local free, used = tonumber(redis.call('GET', KEYS[1])), redis.call('ZCARD', KEYS[2])
-if free + used ~= limit then
+-- Where others hold permits that nobody counts, no limit can be compared.
+if ARGV[7] == 'a' and free + used ~= limit then
   return { 'l', free + used }
 end
 if free < wanted then

@@ -1,8 +1,9 @@
--- permits (redisson permits): what all scripts of RPermitExpirableSemaphore begin with. Not a script of its
--- own.
+-- permits (redisson permits): what all scripts of RPermitExpirableSemaphore and RSemaphore begin with. Not a
+-- script of its own.
 --
 -- KEYS[n]      how many permits are free, decimal, without a ttl
--- KEYS[n + 1]  a sorted set: a permit is a member of 16 bytes, its score the end of its lease in ms
+-- KEYS[n + 1]  a sorted set: a permit is a member of 16 bytes, its score the end of its lease in ms. Of an
+--              RSemaphore, which has no such thing, it has ours only
 
 -- The server's clock: Redisson takes that of its clients.
 local function clock()
