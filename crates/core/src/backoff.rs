@@ -268,4 +268,26 @@ mod tests {
             }
         }
     }
+
+    /// What `docs/guide/migrating/go.md` says: `ExponentialBackoff` of redislock, `LinearBackoff` and
+    /// `LimitRetry`.
+    #[test]
+    fn the_strategies_of_redislock_have_their_numbers_here() {
+        let exponential = RetryStrategy::exponential(millis(4), millis(100)).jitter(Jitter::None);
+        let pauses = |strategy: &RetryStrategy, count: usize| -> Vec<Option<Duration>> {
+            let mut backoff = strategy.start();
+            (0..count).map(|_| backoff.next_delay(u32::MAX)).collect()
+        };
+        let expected = [4, 8, 16, 32, 64, 100, 100].map(|n| Some(millis(n)));
+        assert_eq!(pauses(&exponential, 7), expected);
+        let linear = RetryStrategy::fixed(millis(100)).limited(2);
+        assert_eq!(pauses(&linear, 3), [Some(millis(100)), Some(millis(100)), None]);
+        // Not less than 20 ms, without an upper end: as a strategy of one's own.
+        let least = RetryStrategy::Custom(Arc::new(|n| {
+            let pause = 1u64.checked_shl(n + 2).unwrap_or(u64::MAX);
+            Some(millis(pause.max(20)))
+        }));
+        assert_eq!(pauses(&least, 4), [20, 20, 20, 32].map(|n| Some(millis(n))));
+        assert_eq!(pauses(&RetryStrategy::None, 1), [None]);
+    }
 }

@@ -50,7 +50,8 @@ pub(crate) async fn of_acquire(
 }
 
 async fn named(wire: &Wire, name: &LockName, kind: &ForeignKind, by: Moment) -> ForeignKind {
-    if !matches!(kind, ForeignKind::String | ForeignKind::Type(_)) {
+    // What is said of a string is that it is no record: it may be anything, under a key of ours.
+    if !matches!(kind, ForeignKind::Type(_)) {
         return kind.clone();
     }
     let key = wire.key(name);
