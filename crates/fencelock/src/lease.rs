@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fencelock_core::{Moment, Names, Proof, ReleaseRequest, RenewRequest, Renewed, Token};
+use fencelock_core::{
+    InspectRequest, Inspection, LockName, Moment, Names, Proof, ReleaseRequest, RenewRequest,
+    Renewed, Token,
+};
 use fencelock_store::{Outcome, StoreErrorKind, rt};
 
 use crate::{
@@ -110,15 +113,33 @@ impl TokenLease {
     /// ([`Token::from_base64url`]).
     ///
     /// # Errors
-    /// As [`Client::adopt`](crate::Client::adopt).
+    /// As [`Client::adopt`](crate::Client::adopt); `Unsupported` for one of several who hold together (a
+    /// reader, a permit, a hold of an owner), since a guard is of one who is alone.
     ///
     /// # Cancel safety
     /// As [`Client::adopt`](crate::Client::adopt).
     pub async fn adopt(&self, ttl: Duration) -> Result<Guard, Error> {
         let named = |error: Error| error.with_names(&self.names).with_store(&self.context.display);
         let ttl = checked_ttl(&self.context, ttl).map_err(named)?;
+        self.context.check_open()?;
+        for name in &self.names {
+            if self.is_shared(name).await.map_err(named)? {
+                let what = "it is held by several together, and a guard is of one who is alone";
+                return Err(named(Error::new(ErrorKind::Unsupported, what)));
+            }
+        }
         let ticket = Ticket::new(self.names.clone(), self.token, ttl, None);
         leave::adopt(&self.context, &ticket, Renew::Auto).await
+    }
+
+    /// Whether a name is held by several together. Who is alone can become one of several only by its
+    /// own doing, and nobody the other way round.
+    async fn is_shared(&self, name: &LockName) -> Result<bool, Error> {
+        let request = InspectRequest::new(name.clone());
+        let by = self.context.call_limit(Moment::NEVER);
+        let asked = self.context.ask(self.context.store.inspect(&request, by)).await;
+        let seen = asked.result.map_err(Error::from_store)?.answer;
+        Ok(matches!(seen, Inspection::Held(holder) if holder.sharing.is_some()))
     }
 
     /// A hash of the token, as an inspection shows it.

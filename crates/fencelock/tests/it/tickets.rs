@@ -1,7 +1,7 @@
 //! Leaking, detaching, adopting.
 
 use fencelock::{
-    Released, Ticket,
+    ErrorKind, Released, Ticket,
     store::{Fault, StoreErrorKind, Verb},
 };
 
@@ -81,4 +81,23 @@ async fn an_adoption_whose_reply_was_lost_is_asked_again() {
         Err(error) => assert!(error.is_unknown(), "{error}"),
     }
     world.pass_until(secs(5), "it is free", || !world.is_held("job")).await;
+}
+
+#[tokio::test]
+async fn a_lease_known_by_its_token_is_taken_over_once_and_not_from_beside_others() {
+    let world = World::reached().await;
+    let guard = world.mutex("k").lock().await.unwrap();
+    let ticket = guard.detach().await.unwrap();
+    let lease = world.client.lease(ticket.names().clone(), ticket.token());
+    let adopted = lease.adopt(secs(30)).await.unwrap();
+    assert!(adopted.is_valid() && adopted.fencing_token() > ticket.fencing_token());
+    assert!(lease.adopt(secs(30)).await.unwrap_err().is_lost());
+    assert!(matches!(lease.release().await.unwrap(), Released::Taken));
+    assert_eq!(adopted.release().await, Released::Held);
+
+    let reader = world.client.rwlock("r").read().await.unwrap();
+    let lease = reader.leak().await.unwrap();
+    let error = lease.adopt(secs(30)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert_eq!(lease.release().await.unwrap(), Released::Held, "it is as it was");
 }
