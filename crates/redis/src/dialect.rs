@@ -2,7 +2,13 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{native::Native, plain::formats, plug::Plug, redisson, symfony::Symfony};
+use crate::{
+    native::Native,
+    plain::{self, formats},
+    plug::Plug,
+    redisson,
+    symfony::Symfony,
+};
 
 /// The wire format of the locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -17,6 +23,9 @@ pub enum Dialect {
     Plain,
     /// bsm/redislock (Go): the name is the key, the value a token of 22 characters.
     Redislock,
+    /// The same with its `FenceKey`: a counter of fencing tokens beside the lock, at `NAME:fence` unless
+    /// `fence_key` in the URL says otherwise. Of one name at a time.
+    RedislockFenced,
     /// redsync (Go): the name is the key, the value 24 characters of base64.
     Redsync,
     /// node-redlock, redlock-universal, rslock, redlock-rs and redlock-rb: the name is the key,
@@ -69,6 +78,7 @@ impl Dialect {
         Self::Native,
         Self::Plain,
         Self::Redislock,
+        Self::RedislockFenced,
         Self::Redsync,
         Self::Redlock,
         Self::RedisSemaphore,
@@ -97,6 +107,7 @@ impl Dialect {
             Self::Native => "native",
             Self::Plain => "plain",
             Self::Redislock => "redislock",
+            Self::RedislockFenced => "redislock-fenced",
             Self::Redsync => "redsync",
             Self::Redlock => "redlock",
             Self::RedisSemaphore => "redis-semaphore",
@@ -125,6 +136,7 @@ impl Dialect {
             Self::Native => &Native,
             Self::Plain => &formats::PLAIN,
             Self::Redislock => &formats::REDISLOCK,
+            Self::RedislockFenced => &plain::REDISLOCK_FENCED,
             Self::Redsync => &formats::REDSYNC,
             Self::Redlock => &formats::REDLOCK,
             Self::RedisSemaphore => &formats::REDIS_SEMAPHORE,

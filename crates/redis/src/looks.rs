@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use fencelock_core::{Acquired, Foreign, ForeignKind, Inspection, LockName, Moment};
+use fencelock_core::{Acquired, Foreign, ForeignKind, LockName, Moment};
 use fencelock_store::{Reply, StoreResult};
 use redis::Value;
 
@@ -26,17 +26,31 @@ struct Sample {
     parts: Vec<Vec<u8>>,
 }
 
-/// An inspection with the words for what is there.
-pub(crate) async fn of_inspection(
+/// An answer about one name with the words for what is there, if that is foreign.
+pub(crate) async fn of<A>(
     wire: &Wire,
     name: &LockName,
-    seen: Reply<Inspection>,
+    mut seen: Reply<A>,
+    foreign: fn(&mut A) -> Option<&mut ForeignKind>,
     by: Moment,
-) -> StoreResult<Inspection> {
-    let Inspection::Foreign(kind) = &seen.answer else { return Ok(seen) };
-    let named = Inspection::Foreign(named(wire, name, kind, by).await);
-    Ok(seen.map(|_| named))
+) -> StoreResult<A> {
+    if let Some(kind) = foreign(&mut seen.answer) {
+        *kind = named(wire, name, kind, by).await;
+    }
+    Ok(seen)
 }
+
+/// What an answer says of a foreign value.
+macro_rules! foreign_in {
+    ($answer:ident) => {
+        |answer: &mut $answer| match answer {
+            $answer::Foreign(kind) => Some(kind),
+            _ => None,
+        }
+    };
+}
+
+pub(crate) use foreign_in;
 
 /// An answer to an acquire with the words for what is in the way.
 pub(crate) async fn of_acquire(

@@ -16,7 +16,7 @@ use fencelock_core::{
 };
 use fencelock_store::{BoxFuture, Capabilities, StoreError, StoreResult, Subscription, WakeupSink};
 
-use crate::{keys::KeyMapping, wire::Wire};
+use crate::{keys::KeyMapping, plain::FenceKey, wire::Wire};
 
 /// The answer to a verb.
 pub(crate) type Call<'a, A> = BoxFuture<'a, StoreResult<A>>;
@@ -32,6 +32,21 @@ pub(crate) trait Plug: fmt::Debug + Send + Sync {
     /// # Errors
     /// What is wrong about the prefix.
     fn keys(&self, prefix: Option<&str>) -> Result<KeyMapping, String>;
+
+    /// Where the counter of a lock is, by the pattern that was asked for, if one was; nothing in formats that
+    /// have none, or have it in one place.
+    ///
+    /// # Errors
+    /// What is wrong about the pattern, or that there is no place for one.
+    fn fence_key(&self, pattern: Option<&str>) -> Result<Option<FenceKey>, String> {
+        match pattern {
+            None => Ok(None),
+            Some(_) => {
+                let name = self.capabilities().dialect;
+                Err(format!("fence_key is for the redislock-fenced dialect, not for {name}"))
+            }
+        }
+    }
 
     /// Whether it has a marker for a restart guard.
     fn has_marker(&self) -> bool {

@@ -18,7 +18,7 @@ use crate::{
     acknowledge::{Acknowledge, Acknowledgement, Asking, Confirmed},
     connection::Connections,
     guard::{self, Guard},
-    looks,
+    looks::{self, foreign_in},
     native::{self, IfUsed, Initialised},
     servers::Servers,
     tls::{Identity, Tls},
@@ -129,6 +129,13 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// In the [`RedislockFenced`](Dialect::RedislockFenced) dialect, the key of a lock's counter, in place of
+    /// what the URL says: `*` stands for the key of the lock. `*:fence` unless said otherwise.
+    pub fn fence_key(mut self, pattern: impl Into<String>) -> Self {
+        self.url.fence_key = Some(pattern.into());
+        self
+    }
+
     /// Guards against a server that forgot leases when it restarted: no new grant is taken from one
     /// that has been running for less than `max_ttl` and a second, unless its marker says that this
     /// life of it counts ([`RedisStore::initialise`], `fencelock init`). It is looked at once on each
@@ -181,13 +188,14 @@ impl RedisStoreBuilder {
     /// Builds the store. Nothing is sent.
     ///
     /// # Errors
-    /// `Config` for a prefix that can't be one; for a restart guard in a dialect that has no marker (all but the native), and for
+    /// `Config` for a prefix or a fence key that can't be one; for a restart guard in a dialect that has no marker (all but the native), and for
     /// one by uptime behind sentinels, which would not see a fail-over; for certificates without TLS, and files of them that can't be used.
     pub fn build(mut self) -> Result<RedisStore, StoreError> {
         let config =
             |message: String| StoreError::new(StoreErrorKind::Config, Outcome::NotDone, message);
         let plug = self.dialect.plug();
         let keys = plug.keys(self.prefix.as_deref()).map_err(config)?;
+        let fence_key = plug.fence_key(self.url.fence_key.as_deref()).map_err(config)?;
         if self.tls != Tls::default() {
             let Some(tls) = &mut self.url.tls else {
                 let what = "certificates are for rediss:// urls: this one has no TLS";
@@ -215,7 +223,7 @@ impl RedisStoreBuilder {
         });
         let connections = Servers::new(&self.url, guard)?;
         let acknowledgement = acknowledgement(&self.url)?.map(Arc::new);
-        let wire = Arc::new(Wire::new(connections, keys));
+        let wire = Arc::new(Wire { fence_key, ..Wire::new(connections, keys) });
         let prefix = self.prefix.map(Arc::from);
         Ok(RedisStore { wire, dialect: self.dialect, prefix, acknowledgement })
     }
@@ -407,7 +415,10 @@ impl Store for RedisStore {
         request: &'a SetLimitRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<LimitSet>> {
-        spoken!(self, set_limit(request, by))
+        Box::pin(async move {
+            let seen = spoken!(self, set_limit(request, by)).await?;
+            looks::of(&self.wire, &request.name, seen, foreign_in!(LimitSet), by).await
+        })
     }
 
     fn raise_fence<'a>(
@@ -433,7 +444,7 @@ impl Store for RedisStore {
     ) -> BoxFuture<'a, StoreResult<Inspection>> {
         Box::pin(async move {
             let seen = spoken!(self, inspect(request, by)).await?;
-            looks::of_inspection(&self.wire, &request.name, seen, by).await
+            looks::of(&self.wire, &request.name, seen, foreign_in!(Inspection), by).await
         })
     }
 
@@ -450,7 +461,10 @@ impl Store for RedisStore {
         request: &'a ForceReleaseRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Forced>> {
-        spoken!(self, force_release(request, by))
+        Box::pin(async move {
+            let seen = spoken!(self, force_release(request, by)).await?;
+            looks::of(&self.wire, &request.name, seen, foreign_in!(Forced), by).await
+        })
     }
 
     fn revoke<'a>(
@@ -458,7 +472,10 @@ impl Store for RedisStore {
         request: &'a RevokeRequest,
         by: Moment,
     ) -> BoxFuture<'a, StoreResult<Revoked>> {
-        spoken!(self, revoke(request, by))
+        Box::pin(async move {
+            let seen = spoken!(self, revoke(request, by)).await?;
+            looks::of(&self.wire, &request.name, seen, foreign_in!(Revoked), by).await
+        })
     }
 
     fn listen(

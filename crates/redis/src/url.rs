@@ -32,7 +32,8 @@ use crate::tls::Tls;
 /// their own, or none.
 ///
 /// Behind the question mark each of them may ask for [acknowledged](crate::Acknowledge) grants:
-/// `replicas=N`, `fsync=yes`, `acknowledge_within=100ms`.
+/// `replicas=N`, `fsync=yes`, `acknowledge_within=100ms`; and in the dialect `redislock-fenced` say where the
+/// counter of a lock is: `fence_key=*:fence`, with `*` for the key of the lock.
 ///
 /// Parts are percent-encoded where they contain `/ ? # @ % :`. `Display` and `Debug` leave the
 /// password out, and the files of TLS.
@@ -49,6 +50,8 @@ pub struct RedisUrl {
     pub(crate) user: Option<String>,
     pub(crate) password: Option<Password>,
     pub(crate) acknowledge: Wanted,
+    /// Where the counters of locks are, in a dialect that has them anywhere.
+    pub(crate) fence_key: Option<String>,
     pub(crate) tls: Option<Tls>,
 }
 
@@ -181,6 +184,7 @@ fn tcp(url: &Url, query: &Query) -> Result<RedisUrl, StoreError> {
         user: Some(user).filter(|user| !user.is_empty()),
         password: password.map(Password::new),
         acknowledge: acknowledge::read(query)?,
+        fence_key: query.fence_key(),
         tls: None,
     })
 }
@@ -199,6 +203,7 @@ fn unix(url: &Url) -> Result<RedisUrl, StoreError> {
         user: query.get("user").filter(|user| !user.is_empty()).map(str::to_owned),
         password: query.get("pass").map(Password::new),
         acknowledge: acknowledge::read(&query)?,
+        fence_key: query.fence_key(),
         tls: None,
     })
 }
@@ -225,7 +230,7 @@ impl Query {
 
     /// `valid` is what this kind of URL has beside what all have.
     fn read(url: &Url, valid: &[&str]) -> Result<Self, StoreError> {
-        let valid = &[valid, &acknowledge::SETTINGS].concat();
+        let valid = &[valid, &acknowledge::SETTINGS, &[Self::FENCE_KEY]].concat();
         let mut pairs: Vec<(String, String)> = Vec::new();
         for pair in url.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -241,6 +246,13 @@ impl Query {
             pairs.push((key.to_owned(), decode(value, key)?));
         }
         Ok(Self(pairs))
+    }
+
+    /// The setting of where counters are.
+    const FENCE_KEY: &str = "fence_key";
+
+    fn fence_key(&self) -> Option<String> {
+        self.get(Self::FENCE_KEY).map(str::to_owned)
     }
 
     fn get(&self, key: &str) -> Option<&str> {

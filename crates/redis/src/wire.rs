@@ -12,6 +12,7 @@ use crate::{
     hearing::Hearing,
     keys::KeyMapping,
     native::LineHints,
+    plain::FenceKey,
     reply::Odd,
     script::{Question, Script},
     servers::Servers,
@@ -22,6 +23,8 @@ use crate::{
 pub(crate) struct Wire {
     pub(crate) connections: Servers,
     pub(crate) keys: KeyMapping,
+    /// Where counters are, in formats that have some wherever they are asked for.
+    pub(crate) fence_key: Option<FenceKey>,
     pub(crate) clock: Clock,
     pub(crate) lines: LineHints,
     pub(crate) hearing: Hearing,
@@ -44,6 +47,7 @@ impl Wire {
         Self {
             connections,
             keys,
+            fence_key: None,
             clock: Clock::Boottime,
             lines: LineHints::default(),
             hearing: Hearing::default(),

@@ -155,6 +155,12 @@ mod redisson_fenced {
     fencelock_store::conformance_suite!(Server::new(Dialect::RedissonFenced));
 }
 
+mod redislock_fenced {
+    use super::*;
+
+    fencelock_store::conformance_suite!(Server::new(Dialect::RedislockFenced));
+}
+
 mod symfony {
     use super::*;
 

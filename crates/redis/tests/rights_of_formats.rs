@@ -101,7 +101,8 @@ async fn waits(store: &RedisStore) -> Result<(), StoreError> {
     Ok(())
 }
 
-const FORMATS: [Dialect; 6] = [
+const FORMATS: [Dialect; 7] = [
+    Dialect::RedislockFenced,
     Dialect::Redisson,
     Dialect::RedissonFenced,
     Dialect::RedissonFair,

@@ -79,15 +79,15 @@ async fn several(
     question.arg(request.ttl.as_millis().to_string().as_bytes());
     question.arg(&format.whole(&request.token, &request.metadata));
     let answer = wire.ask(&mut question, by).await?;
-    lettered::read(wire, &answer, |value| decode(request, value))
+    lettered::read(wire, &answer, |value| decode(format, request, value))
 }
 
-fn decode(request: &AcquireRequest, value: &Value) -> Result<Acquired, Odd> {
+fn decode(format: &Format, request: &AcquireRequest, value: &Value) -> Result<Acquired, Odd> {
     match lettered(value)? {
         (b'g', []) => Ok(fresh(request)),
         (b'y', [left]) => Ok(repeated(request, time_left(left)?)),
         (b's', []) => Ok(Acquired::Refused(Refusal::TokenRetired)),
-        (b'b', rest) => Ok(Acquired::Busy(lettered::busy(rest, &request.names)?)),
+        (b'b', rest) => Ok(Acquired::Busy(busy(format, request, rest)?)),
         (b'f', rest) => Ok(Acquired::Foreign(lettered::foreign(rest, &request.names)?)),
         _ => Err(UNKNOWN_LETTER),
     }
@@ -159,6 +159,14 @@ async fn held(
         _ => Acquired::Busy(Busy::new(name.clone(), Holder::new(Some(Duration::ZERO)))),
     };
     Ok(Reply::new(answer).of(seen.incarnation))
+}
+
+/// Who is in the way: which name, how long yet, and the value there.
+pub(super) fn busy(format: &Format, request: &AcquireRequest, rest: &[Value]) -> Result<Busy, Odd> {
+    let [which @ .., value] = rest else { return Err(UNKNOWN_LETTER) };
+    let mut busy = lettered::busy(which, &request.names)?;
+    busy.holder = unproven(format.holder(bytes(value)?, busy.holder.remaining));
+    Ok(busy)
 }
 
 /// What a contender hears of a holder.

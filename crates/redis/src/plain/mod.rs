@@ -7,6 +7,7 @@
 
 mod acquire;
 mod exchange_token;
+mod fenced;
 mod force_release;
 mod format;
 pub(crate) mod formats;
@@ -39,7 +40,11 @@ use fencelock_core::{
 };
 use fencelock_store::{BoxFuture, Capabilities, Hints, StoreError, Subscription, WakeupSink};
 
-pub(crate) use self::{format::Format, wake::Wake};
+pub(crate) use self::{
+    fenced::{FenceKey, REDISLOCK as REDISLOCK_FENCED},
+    format::Format,
+    wake::Wake,
+};
 
 /// Verbs that are a function of the module, `verb(format, wire, request, by)`.
 macro_rules! verbs_of_format {

@@ -26,6 +26,7 @@ pub(super) fn read(text: &str) -> Result<RedisUrl, StoreError> {
         user: Some(user).filter(|user| !user.is_empty()),
         password: password.map(Password::new),
         acknowledge: super::acknowledge::read(&query)?,
+        fence_key: query.fence_key(),
         tls: query.tls(text)?,
     })
 }

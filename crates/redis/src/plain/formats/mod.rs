@@ -15,8 +15,17 @@ mod spring;
 mod symfony_string;
 
 pub(crate) use self::{
-    distributed_lock_net::DISTRIBUTED_LOCK_NET, laravel::LARAVEL, plain::PLAIN, pottery::POTTERY,
-    python_redis_lock::PYTHON_REDIS_LOCK, redis_py::REDIS_PY, redis_semaphore::REDIS_SEMAPHORE,
-    redislock::REDISLOCK, redlock::REDLOCK, redsync::REDSYNC, shedlock::SHEDLOCK, spring::SPRING,
+    distributed_lock_net::DISTRIBUTED_LOCK_NET,
+    laravel::LARAVEL,
+    plain::PLAIN,
+    pottery::POTTERY,
+    python_redis_lock::PYTHON_REDIS_LOCK,
+    redis_py::REDIS_PY,
+    redis_semaphore::REDIS_SEMAPHORE,
+    redislock::{REDISLOCK, REDISLOCK_FENCED},
+    redlock::REDLOCK,
+    redsync::REDSYNC,
+    shedlock::SHEDLOCK,
+    spring::SPRING,
     symfony_string::SYMFONY_STRING,
 };

@@ -5,10 +5,17 @@ use crate::{
     shape::Shape,
 };
 
-pub(crate) static REDISLOCK: Format = Format {
-    name: "redislock",
-    prefix: Some(""),
-    owner: Shape::Base64Url,
-    wake: Wake::Nothing,
-    has_metadata: true,
-};
+pub(crate) static REDISLOCK: Format = named("redislock");
+
+/// With `Options.FenceKey`, which came after 0.10.0: the lock itself is the same.
+pub(crate) static REDISLOCK_FENCED: Format = named("redislock-fenced");
+
+const fn named(name: &'static str) -> Format {
+    Format {
+        name,
+        prefix: Some(""),
+        owner: Shape::Base64Url,
+        wake: Wake::Nothing,
+        has_metadata: true,
+    }
+}

@@ -19,7 +19,7 @@ use crate::{
 };
 
 static SCRIPT: LazyLock<Script> =
-    script!("../../scripts/redisson/lock/fence.lua", "../../scripts/redisson/lock/acquire.lua");
+    script!("../../scripts/fence.lua", "../../scripts/redisson/lock/acquire.lua");
 
 pub(crate) async fn acquire(
     lock: &Lock,

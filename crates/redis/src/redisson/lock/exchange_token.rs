@@ -18,7 +18,7 @@ use crate::{
 };
 
 static SCRIPT: LazyLock<Script> = script!(
-    "../../scripts/redisson/lock/fence.lua",
+    "../../scripts/fence.lua",
     "../../scripts/redisson/lock/held.lua",
     "../../scripts/redisson/lock/exchange_token.lua",
 );

@@ -8,12 +8,12 @@
 --   g            taken
 --   y pttl       this token has them all already, nothing changed; the least time left, -1 for ever
 --   s            this token has some of them: it lost the others
---   b index pttl KEYS[index] holds something else; time left, -1 for ever
+--   b index pttl value  KEYS[index] holds something else: time left, -1 for ever, and what it is
 --   f index type KEYS[index] is not a string
 --
 -- Atomic: all of it; everything is read and checked before the first write.
 
-local mine, busy = 0, nil
+local mine, busy, holder = 0, nil, nil
 for i = 1, #KEYS do
   local value = redis.pcall('GET', KEYS[i])
   if type(value) == 'table' then
@@ -26,7 +26,7 @@ for i = 1, #KEYS do
   if is(value, ARGV[1]) then
     mine = mine + 1
   elseif value and not busy then
-    busy = i
+    busy, holder = i, value
   end
 end
 if mine == #KEYS then
@@ -43,7 +43,7 @@ if mine > 0 then
   return { 's' }
 end
 if busy then
-  return { 'b', busy, redis.call('PTTL', KEYS[busy]) }
+  return { 'b', busy, redis.call('PTTL', KEYS[busy]), holder }
 end
 for i = 1, #KEYS do
   redis.call('SET', KEYS[i], ARGV[3], 'PX', ARGV[2])

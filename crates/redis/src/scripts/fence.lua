@@ -1,4 +1,5 @@
--- fence (redisson lock): what acquire and exchange_token begin with. Not a script of its own. A counter beside the lock is the fencing token of whoever holds it: RFencedLock.
+-- fence: what acquire and exchange_token begin with in formats that have a counter beside the lock, which is the
+-- fencing token of whoever holds it: RFencedLock, redislock's FenceKey. Not a script of its own.
 
 -- As large as a number of Lua can be and still be told from the next.
 local LARGEST = 9007199254740991
