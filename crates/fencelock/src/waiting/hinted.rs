@@ -117,8 +117,7 @@ impl Waiter {
         let context = watch.context;
         let was_live = self.listens && context.ears.live().is_some();
         self.listens = true;
-        let by = context.call_limit(watch.end);
-        !was_live && context.ears.open(context, by).await.is_some()
+        !was_live && watch.open_ear().await.is_some()
     }
 
     /// Sleeps until it makes sense to ask again; false when the wait is over.

@@ -328,8 +328,7 @@ impl Place {
 
     /// Subscribes; with success, the store is asked at once, so that it knows.
     async fn open_ear(&mut self, watch: &Watch<'_>) {
-        let by = self.context.call_limit(watch.end);
-        if self.context.ears.open(&self.context, by).await.is_some() {
+        if watch.open_ear().await.is_some() {
             self.look_at = Moment::START;
         }
     }

@@ -6,7 +6,7 @@ use fencelock_core::{Busy, Moment, Queued};
 
 use crate::{
     BusyView, Error, ErrorKind, HolderView, Mutex, Position, context::Context, error::rounded,
-    plan::Plan, telemetry::Acquiring,
+    listening::Ear, plan::Plan, telemetry::Acquiring,
 };
 
 /// A client that never reached its store gives up after this: its address is probably wrong.
@@ -46,6 +46,14 @@ impl<'a> Watch<'a> {
     /// Until when a question may take.
     pub(super) fn limit(&self) -> Moment {
         if self.context.was_reached() { self.end } else { self.give_up() }
+    }
+
+    /// Has this runtime listen. Nothing where that can't be, or is not known by the end of the wait:
+    /// another wait, with more time, may be making the subscription.
+    pub(super) async fn open_ear(&self) -> Option<Arc<Ear>> {
+        let context = self.context;
+        let by = context.call_limit(self.end);
+        context.clock.until(by, context.ears.open(context, by)).await.flatten()
     }
 
     fn give_up(&self) -> Moment {

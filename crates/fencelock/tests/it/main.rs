@@ -15,6 +15,7 @@ mod gathering;
 mod hold;
 mod keeper_scale;
 mod leaving;
+mod lines;
 mod loss;
 mod of_mutex;
 mod own;
