@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod drops;
+mod lines;
 mod runtimes;
 mod stores;
 mod stress;
