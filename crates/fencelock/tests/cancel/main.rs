@@ -6,6 +6,7 @@
 #![cfg(all(feature = "redis", feature = "sqlite"))]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod crossing;
 mod drops;
 mod lines;
 mod runtimes;

@@ -122,8 +122,13 @@ pub(crate) async fn is_free(own: &Client, other: &Client, names: &[&str], what: 
         until_waiting(other, name, 0, what).await;
         assert_eq!(guard.release().await, Released::Held, "{what}");
     }
+    is_drained(own, what).await;
+}
+
+/// A client holds nothing, waits for nothing, and has nothing to give back.
+pub(crate) async fn is_drained(client: &Client, what: &str) {
     let is_done = || {
-        let shown = format!("{own:?}");
+        let shown = format!("{client:?}");
         ["leases: 0", "pending: 0", "lines: 0", "routes: 0"].iter().all(|none| shown.contains(none))
     };
     let done = async {
@@ -131,7 +136,7 @@ pub(crate) async fn is_free(own: &Client, other: &Client, names: &[&str], what: 
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    soon(&format!("nothing is left: {what}: {own:?}"), done).await;
+    soon(&format!("nothing is left: {what}: {client:?}"), done).await;
 }
 
 pub(crate) fn runtime() -> Runtime {
