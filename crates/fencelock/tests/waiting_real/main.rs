@@ -14,6 +14,7 @@ mod crowd;
 mod driver;
 mod embedded;
 mod ends;
+mod late;
 mod outages;
 mod pace;
 mod place;
