@@ -11,8 +11,8 @@ use std::{
 
 use fencelock_core::{
     AcquireRequest, Acquired, ForceReleaseRequest, Forced, ForeignKind, Inspection, NotHeld,
-    Novelty, Queued, ReleaseRequest, Released, Renewed, RevokeRequest, Revoked, ShortenRequest,
-    Shortened, Token, Wakeup,
+    Novelty, Queued, Refusal, ReleaseRequest, Released, Renewed, RevokeRequest, Revoked,
+    ShortenRequest, Shortened, Token, Wakeup,
 };
 use fencelock_redis::{Dialect, RedisStore};
 use fencelock_store::{Store, StoreErrorKind, Subscription, WakeupSink, rt};
@@ -464,4 +464,27 @@ async fn the_memory_of_a_released_token_outlives_the_line() {
     assert_eq!(release(&store, "k", waiter.token).await.expect("it works"), Released::Held);
     let spent = store.acquire(&waiter, soon(&store)).await.expect("it works").answer;
     assert!(matches!(spent, Acquired::Refused(_)), "{spent:?}");
+}
+
+/// Goal: the line of a name has an end, at a real server, too, and room when somebody goes.
+#[tokio::test]
+async fn nobody_waits_behind_the_ten_thousandth_until_one_goes() {
+    const MOST: usize = 10_000;
+    let server = RedisServer::start();
+    let store = native(&server);
+    let _ = take(&store, "n", token()).await;
+    let waiters: Vec<_> = (0..MOST).map(|_| waits("n", None)).collect();
+    // Some at a time: no answer may be late because of all the others before it.
+    for some in waiters.chunks(500) {
+        let asked = some.iter().map(|waiter| store.acquire(waiter, soon(&store)));
+        for answer in futures_util::future::join_all(asked).await {
+            let answer = answer.expect("the store answers").answer;
+            assert!(matches!(answer, Acquired::Queued(_)), "{answer:?}");
+        }
+    }
+    let one_more = waits("n", None);
+    let answer = store.acquire(&one_more, soon(&store)).await.expect("it answers").answer;
+    assert!(matches!(answer, Acquired::Refused(Refusal::QueueFull)), "{answer:?}");
+    let _ = release(&store, "n", waiters[4_321].token).await.expect("it answers");
+    assert_eq!(queue(&store, &one_more).await.position as usize, MOST);
 }

@@ -51,3 +51,23 @@ fn on_a_terminal_one_line_follows_the_holder_and_goes_away() {
     eventually(LIMIT, "the line is taken away", || text().ends_with("\r\u{1b}[K"));
     assert!(!text().contains('\n'), "{:?}", text());
 }
+
+#[test]
+fn the_place_in_the_line_is_shown() {
+    let bench = Bench::new();
+    let _holder = bench.hold(&["job"]);
+    let mut first = bench.command(["run", "job", "--", "true"]);
+    first.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut first = process::spawn_tied(first).unwrap();
+    eventually(LIMIT, "one waits", || {
+        bench.run(["show", "job", "--json"]).objects()[0]["queue"] == 1
+    });
+    let (slave, shown) = terminal();
+    let mut second = bench.command(["run", "job", "--", "true"]);
+    second.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(slave));
+    let mut second = process::spawn_tied(second).unwrap();
+    let text = || shown.lock().unwrap().clone();
+    eventually(LIMIT, "its place is shown", || text().contains(", place 2 of 2"));
+    bench.let_go();
+    assert!(first.wait().unwrap().success() && second.wait().unwrap().success());
+}

@@ -153,14 +153,14 @@ fn ten_thousand_tasks_are_served_when_their_holder_is_frozen() {
     holder.wait("lost", "a");
 }
 
-struct Counts {
-    commands: u64,
-    scripts: u64,
-    clients: u64,
+pub(crate) struct Counts {
+    pub(crate) commands: u64,
+    pub(crate) scripts: u64,
+    pub(crate) clients: u64,
 }
 
 impl Counts {
-    fn of(connection: &mut redis::Connection) -> Self {
+    pub(crate) fn of(connection: &mut redis::Connection) -> Self {
         let info: String = redis::cmd("INFO").arg("all").query(connection).expect("a report");
         let field = |name: &str| {
             let value = info.lines().find_map(|line| line.strip_prefix(name));

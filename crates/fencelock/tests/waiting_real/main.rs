@@ -15,6 +15,7 @@ mod driver;
 mod embedded;
 mod ends;
 mod late;
+mod order;
 mod outages;
 mod pace;
 mod place;
