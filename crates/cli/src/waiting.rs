@@ -133,8 +133,9 @@ impl Waiting {
         let place = busy.position.map_or(String::new(), |position| {
             format!(", place {} of {}", position.place, position.waiting)
         });
+        // What changes is in front: a narrow terminal shows no more.
         let line = format!(
-            "waiting for {}: held by {holder}{}{place} [{}]",
+            "waiting for {}{place}: held by {holder}{} [{}]",
             self.what,
             since(busy.holder.since),
             self.store

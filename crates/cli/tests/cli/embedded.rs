@@ -14,7 +14,7 @@ fn two_at_once_never_interleave_and_the_second_says_who_it_waits_for() {
     eventually(LIMIT, "the first is inside", || bench.read("log") == "start\n");
     let mut second =
         bench.start(["run", "job", "--", "sh", "-c", "echo start >> log; echo end >> log"]);
-    wait_for_stderr(&mut second, "waiting for lock `job`: held by process");
+    wait_for_stderr(&mut second, "waiting for lock `job`, place 1 of 1: held by process");
     let line = second.stderr();
     assert!(line.contains(&format!("process {} on ", first.pid())), "{line}");
     assert!(line.contains(" since 20") && line.contains("sqlite:"), "{line}");

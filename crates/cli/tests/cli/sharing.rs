@@ -59,7 +59,7 @@ fn a_reader_that_comes_while_a_writer_waits_is_behind_it() {
     for bench in benches {
         let reader = bench.hold(&["job", "--shared"]);
         let mut writer = bench.start(["run", "job", "--", "sh", "-c", "echo written >> log"]);
-        wait_for_stderr(&mut writer, "waiting for lock `job`: held by process");
+        wait_for_stderr(&mut writer, "waiting for lock `job`, place 1 of 1: held by process");
         let late = bench.run(["run", "job", "--shared", "-n", "--", "true"]);
         assert_eq!(late.code, 75, "{late:?}");
         let mut next = bench.start(["run", "job", "--shared", "--", "cat", "log"]);
@@ -78,7 +78,7 @@ fn who_wants_many_permits_is_not_passed_by_those_who_want_few() {
         let small = bench.hold(&["job", "--limit", "4"]);
         let mut large =
             bench.start(["run", "job", "--limit", "4", "--permits", "4", "--", "echo", "all"]);
-        wait_for_stderr(&mut large, "waiting for lock `job`: held by process");
+        wait_for_stderr(&mut large, "waiting for lock `job`, place 1 of 1: held by process");
         // Three permits are free, and wait with it.
         let late = bench.run(["run", "job", "--limit", "4", "-n", "--", "true"]);
         late.assert_refused(75, &["`job` is busy", "(1 of 4 permits)"]);
