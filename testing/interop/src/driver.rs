@@ -45,8 +45,17 @@ impl Driver {
     /// When it does not start, or says nothing within the bound.
     #[must_use]
     pub fn start(peer: &Peer, url: &str) -> Self {
+        Self::start_with(peer, url, &[])
+    }
+
+    /// The same with options of its own, `OPTION=VALUE`.
+    ///
+    /// # Panics
+    /// As [`Driver::start`].
+    #[must_use]
+    pub fn start_with(peer: &Peer, url: &str, options: &[&str]) -> Self {
         let mut command = Command::new(peer.script("run"));
-        command.args([url, peer.kind]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args([url, peer.kind]).args(options).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = spawn_tied(command).expect("the driver starts");
         let input = child.stdin.take().expect("it is piped");
         let output = BufReader::new(child.stdout.take().expect("it is piped"));

@@ -1,7 +1,10 @@
 //! What the matrix can't say of Redisson: holds that are counted, readers beside each other, and one
 //! counter of fencing tokens for both sides.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use fencelock::{Attempt, Inspection, Released};
 use fencelock_interop::{
@@ -150,6 +153,76 @@ fn permits_are_counted_together(peer: &'static Peer) {
     });
     assert_eq!(ours.release(), Released::Held);
     assert!(second.answer().is_done(), "ours became free");
+}
+
+static MULTI: Peer =
+    Peer { in_small: true, ..semaphore("Redisson, multi-lock", "multi", "redisson") };
+
+/// Goal: a lock of several of theirs is one set of names of ours, whichever way round.
+#[test]
+fn a_lock_of_several_is_all_or_nothing_on_both_sides() {
+    if let Built::Skipped(why) = MULTI.build() {
+        eprintln!("{}: SKIPPED: {why}", MULTI.name);
+        return;
+    }
+    let stage = Stage::set(&MULTI);
+    let mut theirs = stage.driver();
+    let set = || stage.locks().mutexes(["a", "b"]).ttl(Duration::from_secs(60));
+    let _ = done(&mut theirs, &format!("acquire b,c {LEASE} 0"));
+    let _ = stage.refused("c");
+    assert!(set().try_lock().expect("it answers").granted().is_none());
+    assert!(is_free(&stage, "a"), "a refused set has nothing");
+    let _ = done(&mut theirs, "release");
+
+    let guard = set().lock().expect("all are free");
+    assert!(matches!(theirs.ask(&format!("acquire b,c {LEASE} 0")), Answer::Busy));
+    assert!(is_free(&stage, "c"), "theirs has nothing, either");
+    theirs.send(&format!("acquire b,c {LEASE} 20000"));
+    eventually(Duration::from_secs(60), "their waiter listens", || {
+        stage.subscribers("redisson_lock__channel:{b}") == 1
+    });
+    assert_eq!(guard.release(), Released::Held);
+    assert!(theirs.answer().is_done(), "ours became free");
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| set().lock().expect("theirs becomes free"));
+        eventually(Duration::from_secs(60), "our waiter listens", || {
+            stage.subscribers("redisson_lock__channel:{b}") == 1
+        });
+        let _ = done(&mut theirs, "release");
+        assert_eq!(waiter.join().expect("no panic").release(), Released::Held);
+    });
+}
+
+/// Goal: both ask for overlapping sets at once, and never both have theirs.
+#[test]
+fn rounds_of_sets_never_overlap() {
+    const ROUNDS: usize = 50;
+    if let Built::Skipped(why) = MULTI.build() {
+        eprintln!("{}: SKIPPED: {why}", MULTI.name);
+        return;
+    }
+    let stage = Stage::set(&MULTI);
+    let is_inside = AtomicBool::new(false);
+    let visit = || {
+        assert!(!is_inside.swap(true, Ordering::SeqCst), "both are inside");
+        is_inside.store(false, Ordering::SeqCst);
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut theirs = stage.driver();
+            for _ in 0..ROUNDS {
+                let _ = done(&mut theirs, &format!("acquire c,b {LEASE} 60000"));
+                visit();
+                let _ = done(&mut theirs, "release");
+            }
+        });
+        for _ in 0..ROUNDS {
+            let set = stage.locks().mutexes(["a", "b", "c"]).ttl(Duration::from_secs(60));
+            let guard = set.lock().expect("theirs becomes free");
+            visit();
+            assert_eq!(guard.release(), Released::Held);
+        }
+    });
 }
 
 /// Method: their release of a read lock looks at the leases of all readers, and drops the hash where it

@@ -44,6 +44,14 @@ public final class Drive {
         if (options.containsKey("watchdog")) {
             config.setLockWatchdogTimeout(Long.parseLong(options.get("watchdog")));
         }
+        if (options.containsKey("cluster")) {
+            config.useClusterServers()
+                    .addNodeAddress(url.getScheme() + "://" + url.getAuthority())
+                    .setMasterConnectionMinimumIdleSize(1)
+                    .setSlaveConnectionMinimumIdleSize(1)
+                    .setSubscriptionConnectionMinimumIdleSize(1);
+            return Redisson.create(config);
+        }
         String database = url.getPath().replace("/", "");
         config.useSingleServer()
                 .setAddress(url.getScheme() + "://" + url.getAuthority())
