@@ -10,6 +10,7 @@
 //! runtime, not all (unless it makes room for many): it asks, and is the first again unless it was granted the name. Channels are kept
 //! for a while after their last waiter, since whoever waits once for a name will do so again.
 
+mod list;
 mod notes;
 
 use std::{
@@ -23,17 +24,31 @@ use fencelock_store::{
     Reply, StoreError, StoreErrorKind, StoreResult, Subscription, WakeupSink, rt,
 };
 
-use self::notes::{Noted, Notes};
+use self::{
+    list::List,
+    notes::{Listening, Noted, Notes},
+};
 use crate::{
     connection::{Channels, Hearer},
     error,
+    servers::Servers,
     wire::Wire,
 };
 
-/// A channel on which a name is told to be free.
+/// By what a name is told to be free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// A message on a channel.
+    Channel(Channels),
+    /// An element of a list.
+    List,
+}
+
+/// Where a name is told to be free.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
-    pub(crate) kind: Channels,
+    pub(crate) kind: By,
+    /// Or the key of a list.
     pub(crate) channel: Vec<u8>,
     /// The message that is about this name, where the channel has others, too.
     pub(crate) only: Option<Vec<u8>>,
@@ -42,9 +57,14 @@ pub(crate) struct Told {
 }
 
 impl Told {
+    /// A list of one name.
+    pub(crate) fn by_list(key: Vec<u8>) -> Self {
+        Self { kind: By::List, ..Self::on(key) }
+    }
+
     /// A channel of one name.
     pub(crate) fn on(channel: Vec<u8>) -> Self {
-        Self { kind: Channels::Usual, channel, only: None, is_for_all: false }
+        Self { kind: By::Channel(Channels::Usual), channel, only: None, is_for_all: false }
     }
 }
 
@@ -182,6 +202,10 @@ impl Hearing {
         if lock(&self.notes).joins(life, key, told) {
             return true;
         }
+        let kind = match told.kind {
+            By::Channel(kind) => kind,
+            By::List => return self.blocks(wire, life, key, told),
+        };
         let idle = lock(&self.notes).idle(life);
         for ear in idle {
             ear.end().await;
@@ -189,11 +213,10 @@ impl Hearing {
         let channel = told.channel.clone();
         let hearer = Arc::new(OnChannel { notes: Arc::downgrade(&self.notes), life, channel });
         let (connections, route) = (&wire.connections, wire.route_of_key(key));
-        match connections.hear(told, &route, hearer, &wire.clock, by).await {
+        match connections.hear(kind, &told.channel, &route, hearer, &wire.clock, by).await {
             Ok(ear) => {
                 // It comes back where the connection ended meanwhile.
-                let late = lock(&self.notes).heard(life, key, told, ear);
-                late.is_none()
+                lock(&self.notes).heard(life, key, told, Listening::Channel(ear)).is_none()
             }
             Err(error) => {
                 tracing::debug!(store = connections.at(), %error, "a channel is not heard");
@@ -204,6 +227,33 @@ impl Hearing {
                 false
             }
         }
+    }
+}
+
+impl Hearing {
+    /// Has one list heard, by a connection of its own; false where there are enough of them. What is told before
+    /// it blocks is not missed: the element stays for a while.
+    fn blocks(&self, wire: &Wire, life: u64, key: &[u8], told: &Told) -> bool {
+        const MOST: usize = 16;
+        if lock(&self.notes).lists(life) >= MOST {
+            return false;
+        }
+        let Some(Ok(servers)) = wire.aside.as_ref().map(|url| Servers::new(url, None)) else {
+            return false;
+        };
+        let list =
+            List { list: told.channel.clone(), key: key.to_vec(), route: wire.route_of_key(key) };
+        let blocked = list::listen(servers, list, &self.notes, life, wire.clock.clone());
+        blocked.is_some_and(|blocked| {
+            let listening = Listening::List { _ends_with_this: blocked };
+            lock(&self.notes).heard(life, key, told, listening).is_none()
+        })
+    }
+
+    /// Ends the connections that block.
+    pub(crate) fn close(&self) {
+        let ended = lock(&self.notes).end_lists();
+        drop(ended);
     }
 }
 
@@ -227,7 +277,7 @@ impl Hearer for OnChannel {
         let Some(notes) = self.notes.upgrade() else { return };
         let ended = lock(&notes).broken(self.life);
         // Their connection has ended; so they say nothing to it.
-        drop(ended.ears);
+        drop(ended.heard);
         for sink in ended.sinks {
             sink.broken();
         }

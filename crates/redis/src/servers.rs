@@ -10,7 +10,6 @@ use crate::{
     cluster::{Address, Cluster, Listener, Route},
     connection::{Answer, Channels, Connections, Ear, Hearer, Shortcut},
     guard::Guard,
-    hearing::Told,
     keys::KeyMapping,
     script::Question,
     url::{Place, RedisUrl},
@@ -134,18 +133,18 @@ impl Servers {
     /// what is said anywhere, or in its slot.
     pub(crate) async fn hear(
         &self,
-        told: &Told,
+        kind: Channels,
+        channel: &[u8],
         route: &Route,
         hearer: Arc<dyn Hearer>,
         clock: &Clock,
         by: Moment,
     ) -> Result<Ear, StoreError> {
-        let Told { kind, channel, .. } = told;
         match self {
             Self::One(one) => {
-                one.hear(*kind, channel, hearer, clock, by).await.map_err(StoreError::from)
+                one.hear(kind, channel, hearer, clock, by).await.map_err(StoreError::from)
             }
-            Self::Cluster(cluster) => cluster.hear(told, route, hearer, clock, by).await,
+            Self::Cluster(cluster) => cluster.hear((kind, channel), route, hearer, clock, by).await,
         }
     }
 

@@ -223,7 +223,8 @@ impl RedisStoreBuilder {
         });
         let connections = Servers::new(&self.url, guard)?;
         let acknowledgement = acknowledgement(&self.url)?.map(Arc::new);
-        let wire = Arc::new(Wire { fence_key, ..Wire::new(connections, keys) });
+        let aside = Some(self.url);
+        let wire = Arc::new(Wire { fence_key, aside, ..Wire::new(connections, keys) });
         let prefix = self.prefix.map(Arc::from);
         Ok(RedisStore { wire, dialect: self.dialect, prefix, acknowledgement })
     }
@@ -491,6 +492,7 @@ impl Store for RedisStore {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
+        self.wire.hearing.close();
         self.wire.connections.close();
         if let Some(acknowledgement) = &self.acknowledgement {
             acknowledgement.close();

@@ -16,6 +16,7 @@ use crate::{
     reply::Odd,
     script::{Question, Script},
     servers::Servers,
+    url::RedisUrl,
 };
 
 /// A server, and where on it the locks are.
@@ -25,6 +26,8 @@ pub(crate) struct Wire {
     pub(crate) keys: KeyMapping,
     /// Where counters are, in formats that have some wherever they are asked for.
     pub(crate) fence_key: Option<FenceKey>,
+    /// Where connections lead that are used for one thing only.
+    pub(crate) aside: Option<RedisUrl>,
     pub(crate) clock: Clock,
     pub(crate) lines: LineHints,
     pub(crate) hearing: Hearing,
@@ -48,6 +51,7 @@ impl Wire {
             connections,
             keys,
             fence_key: None,
+            aside: None,
             clock: Clock::Boottime,
             lines: LineHints::default(),
             hearing: Hearing::default(),

@@ -101,7 +101,8 @@ async fn waits(store: &RedisStore) -> Result<(), StoreError> {
     Ok(())
 }
 
-const FORMATS: [Dialect; 7] = [
+const FORMATS: [Dialect; 8] = [
+    Dialect::PythonRedisLock,
     Dialect::RedislockFenced,
     Dialect::Redisson,
     Dialect::RedissonFenced,
@@ -121,7 +122,7 @@ async fn the_documented_rights_are_enough() {
         };
         let rules = format!(
             "on >p resetchannels ~n {} {} -@all +eval +evalsha +scan +info +publish +subscribe \
-             +unsubscribe +type +{}",
+             +unsubscribe +blmove +exists +type +{}",
             keys.join(" "),
             channels.join(" "),
             commands.join(" +"),

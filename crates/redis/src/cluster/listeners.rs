@@ -26,7 +26,6 @@ use fencelock_store::{Clock, StoreError, rt};
 use super::{Cluster, redirect::Redirect, route::Route, slot::slot_of};
 use crate::{
     connection::{Channels, Ear, Hearer, NoAnswer},
-    hearing::Told,
     keys::KeyMapping,
 };
 
@@ -117,14 +116,14 @@ impl Cluster {
     /// was out of date, it is not any more, and the next try comes with the next question.
     pub(crate) async fn hear(
         &self,
-        told: &Told,
+        (kind, channel): (Channels, &[u8]),
         route: &Route,
         hearer: Arc<dyn Hearer>,
         clock: &Clock,
         by: Moment,
     ) -> Result<Ear, StoreError> {
         let node = self.primary(route, clock, by).await?;
-        match node.ears.hear(told.kind, &told.channel, hearer, clock, by).await {
+        match node.ears.hear(kind, channel, hearer, clock, by).await {
             Ok(ear) => Ok(ear),
             Err(refused) => {
                 self.shared.refresh(None, Some(&node.address), clock, by).await;

@@ -8,7 +8,7 @@ use std::{collections::HashMap, sync::Arc};
 use fencelock_core::{ListenerId, Moment, Token};
 use fencelock_store::{WakeupSink, rt};
 
-use super::Told;
+use super::{Told, list::Blocked};
 use crate::connection::Ear;
 
 type Key = Vec<u8>;
@@ -33,9 +33,15 @@ struct Life {
     deaf_until: Moment,
 }
 
-/// A channel that is subscribed to, and the keys that are waited for, each with what is told of it.
+/// What is listened by.
+pub(super) enum Listening {
+    Channel(Ear),
+    List { _ends_with_this: Blocked },
+}
+
+/// A channel that is subscribed to or a list, and the keys that are waited for, each with what is told of it.
 struct Heard {
-    ear: Ear,
+    by: Listening,
     keys: HashMap<Key, Told>,
 }
 
@@ -58,7 +64,7 @@ pub(super) enum Noted {
 /// A life that is over.
 #[derive(Default)]
 pub(super) struct Ended {
-    pub(super) ears: Vec<Ear>,
+    pub(super) heard: Vec<Listening>,
     pub(super) sinks: Vec<Arc<dyn WakeupSink>>,
 }
 
@@ -164,13 +170,57 @@ impl Notes {
             return Vec::new();
         }
         let idle = here.channels.extract_if(|_, heard| heard.keys.is_empty());
-        idle.map(|(_, heard)| heard.ear).collect()
+        let ear = |(_, heard): (_, Heard)| match heard.by {
+            Listening::Channel(ear) => Some(ear),
+            Listening::List { .. } => None,
+        };
+        idle.filter_map(ear).collect()
     }
 
-    /// A subscription was confirmed. It comes back where its life is over.
-    pub(super) fn heard(&mut self, life: u64, key: &[u8], told: &Told, ear: Ear) -> Option<Ear> {
-        let Some(here) = self.lives.get_mut(&life) else { return Some(ear) };
-        here.channels.insert(told.channel.clone(), Heard { ear, keys: HashMap::new() });
+    /// How many lists are listened to.
+    pub(super) fn lists(&self, life: u64) -> usize {
+        let all = self.lives.get(&life).into_iter().flat_map(|here| here.channels.values());
+        all.filter(|heard| matches!(heard.by, Listening::List { .. })).count()
+    }
+
+    /// Ends a list that nobody has use for; also true where it has ended.
+    pub(super) fn ends_if_idle(&mut self, life: u64, list: &[u8]) -> bool {
+        let Some(here) = self.lives.get_mut(&life) else { return true };
+        if here.channels.get(list).is_some_and(|heard| !heard.keys.is_empty()) {
+            return false;
+        }
+        here.channels.remove(list);
+        true
+    }
+
+    /// A list is not heard any more; who waits for what it tells.
+    pub(super) fn unheard(&mut self, life: u64, list: &[u8]) -> Vec<(Arc<dyn WakeupSink>, Token)> {
+        let Some(here) = self.lives.get_mut(&life) else { return Vec::new() };
+        let Some(heard) = here.channels.remove(list) else { return Vec::new() };
+        let waiting = heard.keys.keys().filter_map(|key| here.waiting.get(key)).flatten();
+        waiting
+            .filter_map(|(listener, token)| Some((Arc::clone(here.sinks.get(listener)?), *token)))
+            .collect()
+    }
+
+    /// Takes all lists.
+    pub(super) fn end_lists(&mut self) -> Vec<Listening> {
+        let all = self.lives.values_mut().flat_map(|here| {
+            here.channels.extract_if(|_, heard| matches!(heard.by, Listening::List { .. }))
+        });
+        all.map(|(_, heard)| heard.by).collect()
+    }
+
+    /// A subscription was confirmed, or a list is blocked on. It comes back where its life is over.
+    pub(super) fn heard(
+        &mut self,
+        life: u64,
+        key: &[u8],
+        told: &Told,
+        by: Listening,
+    ) -> Option<Listening> {
+        let Some(here) = self.lives.get_mut(&life) else { return Some(by) };
+        here.channels.insert(told.channel.clone(), Heard { by, keys: HashMap::new() });
         self.joins(life, key, told);
         None
     }
@@ -209,7 +259,7 @@ impl Notes {
         self.listeners.retain(|_, other| *other != life);
         self.tokens.retain(|_, waiter| waiter.life != life);
         Ended {
-            ears: here.channels.into_values().map(|heard| heard.ear).collect(),
+            heard: here.channels.into_values().map(|heard| heard.by).collect(),
             sinks: here.sinks.into_values().collect(),
         }
     }

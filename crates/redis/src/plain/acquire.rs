@@ -13,7 +13,7 @@ use redis::{Cmd, Value};
 use super::{
     Format,
     inspect::look,
-    wake::{Wake, spring_channels},
+    wake::{Wake, python_list, spring_channels},
 };
 use crate::{
     connection::{Again, Order},
@@ -35,12 +35,12 @@ pub(crate) async fn acquire(
     request: &AcquireRequest,
     by: Moment,
 ) -> StoreResult<Acquired> {
-    if format.wake == Wake::Channels {
-        let ask = || ask(format, wire, request, by);
-        let answer = hearing::acquire(wire, request, by, spring_channels, ask).await?;
-        return looks::of_acquire(wire, answer, by).await;
-    }
-    let answer = ask(format, wire, request, by).await?;
+    let ask = || ask(format, wire, request, by);
+    let answer = match format.wake {
+        Wake::Nothing => ask().await?,
+        Wake::Channels => hearing::acquire(wire, request, by, spring_channels, ask).await?,
+        Wake::List(_) => hearing::acquire(wire, request, by, python_list, ask).await?,
+    };
     looks::of_acquire(wire, answer, by).await
 }
 

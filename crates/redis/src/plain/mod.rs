@@ -64,9 +64,11 @@ impl Plug for Format {
     fn capabilities(&self) -> Capabilities {
         let mut can = Capabilities::bare(self.name);
         can.metadata = self.has_metadata;
-        if self.wake == Wake::Channels {
+        match self.wake {
+            Wake::Nothing => {}
             // Its spinning registries say nothing.
-            (can.wakeups, can.hints) = (true, Hints::Some);
+            Wake::Channels => (can.wakeups, can.hints) = (true, Hints::Some),
+            Wake::List(_) => (can.wakeups, can.hints) = (true, Hints::All),
         }
         can
     }
@@ -78,8 +80,8 @@ impl Plug for Format {
         by: Moment,
     ) -> BoxFuture<'a, Result<Subscription, StoreError>> {
         let listening = match self.wake {
-            Wake::Channels => hearing::listen(wire, sink, by),
-            Wake::Nothing | Wake::List(_) => Err(self.refuse(wire, "wakeups")),
+            Wake::Channels | Wake::List(_) => hearing::listen(wire, sink, by),
+            Wake::Nothing => Err(self.refuse(wire, "wakeups")),
         };
         Box::pin(std::future::ready(listening))
     }

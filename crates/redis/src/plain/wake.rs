@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use fencelock_core::{LockName, Names, Token};
 
-use super::Format;
+use super::{Format, formats::PYTHON_REDIS_LOCK};
 use crate::{
     cluster::slot_of,
     hearing::{ByKey, Told},
@@ -30,7 +30,7 @@ impl Wake {
     /// Whether a name and what wakes its waiters are in different slots of a cluster.
     pub(super) fn is_apart(self, wire: &Wire, names: &Names) -> bool {
         let Self::List(list) = self else { return false };
-        let signal = |name: &LockName| slot_of(&[list.as_bytes(), name.as_bytes()].concat());
+        let signal = |name: &LockName| slot_of(&list_of(list, name));
         names.iter().any(|name| wire.slot(name).is_some_and(|slot| slot != signal(name)))
     }
 }
@@ -65,7 +65,7 @@ impl Deleting {
                     }
                 }
                 for name in names {
-                    question.arg(&[list.as_bytes(), name.as_bytes()].concat());
+                    question.arg(&list_of(list, name));
                 }
                 question
             }
@@ -88,6 +88,16 @@ pub(super) fn spring_channels(wire: &Wire, name: &LockName, _: &Token) -> ByKey 
     let of_lock = [&of_registry[..], b":", &key].concat();
     let of_registry = Told { only: Some(key.clone()), ..Told::on(of_registry) };
     (key, vec![Told::on(of_lock), of_registry])
+}
+
+fn list_of(list: &str, name: &LockName) -> Vec<u8> {
+    [list.as_bytes(), name.as_bytes()].concat()
+}
+
+/// The list by which python-redis-lock says that a name is free.
+pub(super) fn python_list(wire: &Wire, name: &LockName, _: &Token) -> ByKey {
+    let Wake::List(list) = PYTHON_REDIS_LOCK.wake else { return (wire.key(name), Vec::new()) };
+    (wire.key(name), vec![Told::by_list(list_of(list, name))])
 }
 
 /// The registry key: the prefix without its colon.

@@ -15,7 +15,7 @@ use fencelock_store::StoreResult;
 use super::{Lock, acquire::decode, inspect::seen};
 use crate::{
     connection::{Again, Channels, Order},
-    hearing::{ByKey, Told},
+    hearing::{By, ByKey, Told},
     lettered::{self, UNKNOWN_LETTER},
     redisson::{Keys, names::prefixed, own_field},
     reply::{bytes, list},
@@ -52,7 +52,7 @@ pub(super) fn told(wire: &Wire, name: &LockName, token: &Token) -> ByKey {
     channel.push(b':');
     channel.extend_from_slice(&own_field(token));
     let kind = if wire.connections.is_cluster() { Channels::Sharded } else { Channels::Usual };
-    (channel.clone(), vec![Told { kind, ..Told::on(channel) }])
+    (channel.clone(), vec![Told { kind: By::Channel(kind), ..Told::on(channel) }])
 }
 
 pub(super) async fn acquire(

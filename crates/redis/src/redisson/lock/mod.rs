@@ -33,7 +33,7 @@ use self::{
 use super::names::prefixed;
 use crate::{
     connection::Channels,
-    hearing::{self, ByKey, Told},
+    hearing::{self, By, ByKey, Told},
     keys::KeyMapping,
     plug::{Call, Plug},
     reply::{Odd, bytes},
@@ -112,7 +112,7 @@ impl Lock {
 fn told(wire: &Wire, name: &LockName, _: &Token) -> ByKey {
     let key = wire.key(name);
     let kind = if wire.connections.is_cluster() { Channels::Sharded } else { Channels::Usual };
-    let told = Told { kind, ..Told::on(Lock::channel(&key)) };
+    let told = Told { kind: By::Channel(kind), ..Told::on(Lock::channel(&key)) };
     (key, vec![told])
 }
 

@@ -39,7 +39,7 @@ use super::{
 };
 use crate::{
     connection::Channels,
-    hearing::{self, ByKey, Told},
+    hearing::{self, By, ByKey, Told},
     keys::KeyMapping,
     plug::{Plug, verbs},
     wire::Wire,
@@ -57,7 +57,7 @@ fn channel(key: &[u8]) -> Vec<u8> {
 fn told(wire: &Wire, name: &LockName, _: &Token) -> ByKey {
     let key = wire.key(name);
     let kind = if wire.connections.is_cluster() { Channels::Sharded } else { Channels::Usual };
-    let told = Told { kind, is_for_all: true, ..Told::on(channel(&key)) };
+    let told = Told { kind: By::Channel(kind), is_for_all: true, ..Told::on(channel(&key)) };
     (key, vec![told])
 }
 
