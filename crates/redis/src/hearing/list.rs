@@ -37,12 +37,13 @@ const ANSWER: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The connection that blocks for one list. It ends with this.
-#[derive(Debug)]
-pub(super) struct Blocked(Arc<Servers>);
+#[derive(Debug, Default)]
+pub(super) struct Blocked(Arc<rt::sync::Notify>);
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        self.0.close();
+        // Kept for it where it does not look just now.
+        self.0.notify_one();
     }
 }
 
@@ -61,19 +62,17 @@ pub(super) fn listen(
     life: u64,
     clock: Clock,
 ) -> Option<Blocked> {
-    let servers = Arc::new(servers);
-    let listening = Listening {
-        servers: Arc::clone(&servers),
-        list,
-        notes: Arc::downgrade(notes),
-        life,
-        clock,
+    let blocked = Blocked::default();
+    let (notes, end) = (Arc::downgrade(notes), Arc::clone(&blocked.0));
+    let listening = Listening { servers, list, notes, life, clock };
+    let listening = async move {
+        let _ = rt::first(listening.run(), end.notified()).await;
     };
-    rt::try_spawn(listening.run()).then(|| Blocked(servers))
+    rt::try_spawn(listening).then_some(blocked)
 }
 
 struct Listening {
-    servers: Arc<Servers>,
+    servers: Servers,
     list: List,
     notes: Weak<Mutex<Notes>>,
     life: u64,
@@ -81,7 +80,7 @@ struct Listening {
 }
 
 impl Listening {
-    async fn run(self) {
+    async fn run(&self) {
         loop {
             let element = match self.block().await {
                 Ok(element) => element,
