@@ -10,11 +10,13 @@
 
 use std::{fmt, time::Duration};
 
-use fencelock_core::{Binding, ForeignKind, Kind, Mode, RetryStrategy, Token};
+use fencelock_core::{
+    Binding, ForeignKind, Kind, LimitSet, Mode, Moment, RetryStrategy, SetLimitRequest, Token,
+};
 use fencelock_store::rt;
 use sha2::{Digest as _, Sha256};
 
-use crate::{Error, Inspection, Mutex, plan::Plan, possible, recipe::options};
+use crate::{Error, ErrorKind, Inspection, Mutex, plan::Plan, possible, recipe::options};
 
 /// The recipe for a latch. It does no I/O; its verbs do.
 ///
@@ -59,6 +61,38 @@ impl Latch {
 
     pub(crate) fn new(base: Mutex, count: u32) -> Self {
         Self { base: base.ttl(Self::DEFAULT_TTL), count }
+    }
+
+    /// Shuts a latch that is open, in the format of Redisson's RCountDownLatch (dialect `redisson-latch`), as
+    /// `trySetCount` does there: with all its steps missing. Until then it is open for whoever waits. True when it was
+    /// this call that shut it; false when it was shut before, and then it stays as it is. Sent again
+    /// after a connection broke, it may say false of itself.
+    ///
+    /// On all other stores a latch needs no set-up: then it says false, and asks nothing.
+    ///
+    /// # Errors
+    /// `Config` for a count out of range; `ForeignValue` when the name is something else; or that the store can't
+    /// be asked. The same call again is harmless while the latch is shut.
+    ///
+    /// # Cancel safety
+    /// A request that was sent may be carried out.
+    pub async fn set_up(&self) -> Result<bool, Error> {
+        let recipe = self.recipe(|count| Mode::Opening { count });
+        let plan = Plan::of(&recipe)?;
+        let context = recipe.context();
+        if !context.store.capabilities().modes.latch_set_up {
+            return Ok(false);
+        }
+        let (name, display) = (plan.names().first(), &context.display);
+        let named = |error: Error| error.with_names(plan.names()).with_store(display);
+        let request = SetLimitRequest::new(name.clone(), self.count);
+        let by = context.call_limit(Moment::NEVER);
+        let asked = context.ask(context.store.set_limit(&request, by)).await;
+        match asked.result.map_err(|error| named(Error::from_store(error)))?.answer {
+            LimitSet::Set { before, .. } => Ok(before.is_none()),
+            LimitSet::Foreign(kind) => Err(named(Error::foreign(name, &kind, plan.mode()))),
+            _ => Err(named(Error::new(ErrorKind::Internal, "an answer of an unknown kind"))),
+        }
     }
 
     /// Takes one step. On a latch that is open it does nothing.
@@ -125,12 +159,17 @@ impl Latch {
             |error: Error| error.with_names(plan.names()).with_store(&recipe.context().display);
         let name = plan.names().first();
         let foreign = |kind: &ForeignKind| named(Error::foreign(name, kind, plan.mode()));
+        let is_set_up = recipe.context().store.capabilities().modes.latch_set_up;
         match recipe.client().inspect(name.clone()).await? {
             Inspection::Held(holder) if holder.kind != Kind::Latch => {
                 Err(foreign(&ForeignKind::Kind(holder.kind.as_str().into())))
             }
             Inspection::Held(holder) => {
                 let sharing = holder.sharing.unwrap_or_default();
+                if is_set_up {
+                    // How many steps it had is not kept.
+                    return Ok(sharing.limit.unwrap_or_default().saturating_sub(sharing.used));
+                }
                 match sharing.limit {
                     Some(kept) if kept != self.count => {
                         Err(named(Error::limit_differs(plan.mode(), kept)))
@@ -139,6 +178,7 @@ impl Latch {
                 }
             }
             Inspection::Foreign(kind) => Err(foreign(&kind)),
+            Inspection::Free { .. } if is_set_up => Ok(0),
             Inspection::Free { .. } => Ok(self.count),
         }
     }

@@ -66,6 +66,9 @@ pub enum Dialect {
     /// Redisson's RSemaphore: a number of free permits. Ours have leases in a set of our own. It has no
     /// locks.
     RedissonSemaphore,
+    /// Redisson's RCountDownLatch: the name is the key, a number of missing steps. It has no locks, and each latch
+    /// is set up first: one that nobody has set up is open.
+    RedissonLatch,
     /// Symfony Lock since 5.2 (PHP), also for readers: the name is the key, a sorted set.
     Symfony,
     /// Symfony Lock before 5.2 (PHP): the name is the key, the value base64.
@@ -96,6 +99,7 @@ impl Dialect {
         Self::RedissonRw,
         Self::RedissonPermits,
         Self::RedissonSemaphore,
+        Self::RedissonLatch,
         Self::Symfony,
         Self::SymfonyString,
     ];
@@ -125,6 +129,7 @@ impl Dialect {
             Self::RedissonRw => "redisson-rw",
             Self::RedissonPermits => "redisson-permits",
             Self::RedissonSemaphore => "redisson-semaphore",
+            Self::RedissonLatch => "redisson-latch",
             Self::Symfony => "symfony",
             Self::SymfonyString => "symfony-string",
         }
@@ -154,6 +159,7 @@ impl Dialect {
             Self::RedissonRw => &redisson::Rw,
             Self::RedissonPermits => &redisson::EXPIRABLE,
             Self::RedissonSemaphore => &redisson::PLAIN,
+            Self::RedissonLatch => &redisson::CountDown,
             Self::Symfony => &Symfony,
             Self::SymfonyString => &formats::SYMFONY_STRING,
         }

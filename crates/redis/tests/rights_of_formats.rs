@@ -41,6 +41,9 @@ fn modes(store: &RedisStore) -> Vec<Mode> {
 async fn everything(store: &RedisStore) -> Result<(), StoreError> {
     let (at, by) = (name("n"), soon(store));
     let _ = store.connect(by).await?;
+    if store.capabilities().modes.latch_set_up {
+        return latch(store).await;
+    }
     for mode in modes(store) {
         let (first, second) = (token(), token());
         let ask = |token| {
@@ -77,6 +80,23 @@ async fn everything(store: &RedisStore) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// A latch, from its set-up to its end by force.
+async fn latch(store: &RedisStore) -> Result<(), StoreError> {
+    let (at, by) = (name("n"), soon(store));
+    for _ in 0..2 {
+        let _ = store.set_limit(&SetLimitRequest::new(at.clone(), 2), by).await?;
+        let mut request = AcquireRequest::new(at.clone(), token(), ttl(30_000));
+        for mode in [Mode::CountDown { count: 2 }, Mode::Opening { count: 2 }] {
+            request.mode = mode;
+            let _ = store.acquire(&request, by).await?;
+        }
+        let _ = store.inspect(&InspectRequest::new(at.clone()), by).await?;
+        let _ = store.list(&ListRequest::new(""), by).await?;
+        let _ = store.force_release(&ForceReleaseRequest::new(at.clone()), by).await?;
+    }
+    Ok(())
+}
+
 /// Who waits in the queue of a fair lock, and who gives up.
 async fn waits(store: &RedisStore) -> Result<(), StoreError> {
     if !store.capabilities().wakeups || !store.capabilities().modes.exclusive {
@@ -101,7 +121,8 @@ async fn waits(store: &RedisStore) -> Result<(), StoreError> {
     Ok(())
 }
 
-const FORMATS: [Dialect; 8] = [
+const FORMATS: [Dialect; 9] = [
+    Dialect::RedissonLatch,
     Dialect::PythonRedisLock,
     Dialect::RedislockFenced,
     Dialect::Redisson,

@@ -74,6 +74,9 @@ pub struct Modes {
     pub set_limit: bool,
     /// [`Mode::CountDown`] and [`Mode::Opening`].
     pub latch: bool,
+    /// A latch is shut from its set-up on, by [`Store::set_limit`](crate::Store::set_limit) with the steps that it has: one
+    /// that nobody has set up is open. Elsewhere its first step shuts it.
+    pub latch_set_up: bool,
     /// [`Mode::Meeting`].
     pub barrier: bool,
 }
@@ -88,6 +91,7 @@ impl Modes {
         permits: false,
         set_limit: false,
         latch: false,
+        latch_set_up: false,
         barrier: false,
     };
 
@@ -103,6 +107,7 @@ impl Modes {
         permits: true,
         set_limit: true,
         latch: true,
+        latch_set_up: false,
         barrier: true,
     };
 

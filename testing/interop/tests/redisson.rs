@@ -225,6 +225,55 @@ fn rounds_of_sets_never_overlap() {
     });
 }
 
+static LATCH: Peer = semaphore("Redisson, latch", "latch", "redisson-latch");
+
+/// Goal: one latch of both: whoever sets it up and whoever counts, all who wait go on when it opens.
+#[test]
+fn a_latch_is_counted_down_by_both_sides_and_opens_for_both() {
+    const LIMIT: Duration = Duration::from_secs(60);
+    if let Built::Skipped(why) = LATCH.build() {
+        eprintln!("{}: SKIPPED: {why}", LATCH.name);
+        return;
+    }
+    let stage = Stage::set(&LATCH);
+    let (mut theirs, mut others) = (stage.driver(), stage.driver());
+    for driver in [&mut theirs, &mut others] {
+        let _ = done(driver, "name n");
+    }
+    let ours = || stage.locks().latch("n", 3).wait_limit(LIMIT);
+    for they_set_it_up in [true, false] {
+        if they_set_it_up {
+            let _ = done(&mut theirs, "count 3");
+            assert!(!ours().set_up().expect("it answers"), "it was shut before");
+        } else {
+            assert!(ours().set_up().expect("it answers"));
+            assert!(matches!(theirs.ask("count 3"), Answer::Busy));
+        }
+        assert_eq!(ours().remaining().expect("it answers"), 3);
+        others.send("await 60000");
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| ours().wait());
+            eventually(LIMIT, "both sides listen", || {
+                stage.subscribers("redisson_countdownlatch__channel__{n}") == 2
+            });
+            ours().count_down_as("one").expect("it is counted");
+            ours().count_down_as("one").expect("once");
+            let _ = done(&mut theirs, "countdown");
+            assert_eq!(ours().remaining().expect("it answers"), 1);
+            assert_eq!(done(&mut theirs, "get"), "1");
+            if they_set_it_up {
+                let _ = done(&mut theirs, "countdown");
+            } else {
+                ours().count_down().expect("it is counted");
+            }
+            waiter.join().expect("no panic").expect("it is open");
+        });
+        assert!(others.answer().is_done(), "it is open for theirs");
+        assert_eq!(ours().remaining().expect("it answers"), 0);
+        ours().wait().expect("it stays open");
+    }
+}
+
 /// Method: their release of a read lock looks at the leases of all readers, and drops the hash where it
 /// finds none.
 #[test]

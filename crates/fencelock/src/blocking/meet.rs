@@ -22,6 +22,7 @@ blocking! {
         fn count() -> u32;
     }
     waits {
+        fn set_up() -> Result<bool, Error>;
         fn count_down() -> Result<(), Error>;
         fn count_down_as(step: impl AsRef<[u8]>) -> Result<(), Error>;
         fn wait() -> Result<(), Error>;

@@ -7,6 +7,7 @@
 //! has a key of ours with the token in it, as Redisson's read locks have one for each hold: so that a
 //! request which is sent twice counts once.
 
+mod latch;
 mod lock;
 mod names;
 mod permits;
@@ -14,6 +15,7 @@ mod rw;
 
 use self::names::{Keys, own_field};
 pub(crate) use self::{
+    latch::CountDown,
     lock::{FAIR, FENCED, LOCK, SPIN},
     permits::{EXPIRABLE, PLAIN},
     rw::Rw,

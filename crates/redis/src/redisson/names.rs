@@ -108,7 +108,8 @@ pub(super) fn hold(key: &[u8], token: &Token) -> Vec<u8> {
 /// Whether a key is beside a lock: one of ours, or of Redisson's.
 pub(super) fn is_beside(key: &[u8]) -> bool {
     const BEFORE: [&[u8]; 2] = [b"redisson_lock_", b"redisson_unlock_latch:"];
-    const AFTER: [&[u8]; 3] = [b":fencelock_hold:", b":fencelock_permits", b":rwlock_timeout:"];
+    const AFTER: [&[u8]; 4] =
+        [b":fencelock_hold:", b":fencelock_permits", b":fencelock_steps", b":rwlock_timeout:"];
     let has = |part: &[u8]| key.windows(part.len()).any(|window| window == part);
     BEFORE.iter().any(|before| key.starts_with(before))
         || AFTER.iter().any(|after| has(after))
